@@ -1,0 +1,23 @@
+"""The errors and warnings that users meet: each names the thing, what was expected, what came, and the fix."""
+
+from __future__ import annotations
+
+
+class CalmError(ValueError):
+    """The base of everything this package raises about what it was given."""
+
+
+class InputError(CalmError):
+    """An argument at a public door does not fit."""
+
+    def __init__(self, argument: str, *, expected: str, got: str, fix: str) -> None:
+        super().__init__(f"{argument}: expected {expected}, got {got}. {fix}")
+        self.argument = argument
+
+
+class ConfigError(CalmError):
+    """A configuration holds an unknown key or an impossible value."""
+
+
+class OutsideBoxWarning(UserWarning):
+    """Points or queries lie outside the unit box on a non-periodic axis; the model extrapolates there."""

@@ -1,0 +1,10 @@
+"""Models and their registry: a new model is one file here and one line below."""
+
+from calm_pde.models.base import Model, ModelConfig
+from calm_pde.models.calm import CalmConfig, CalmPDE
+
+MODELS: dict[str, type[ModelConfig]] = {
+    "calm": CalmConfig,
+}
+
+__all__ = ["MODELS", "CalmConfig", "CalmPDE", "Model", "ModelConfig"]

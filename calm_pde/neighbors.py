@@ -1,0 +1,127 @@
+"""Receptive fields: which input points each query sees. Found outside the differentiable graph, exact, in float64."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+from calm_pde.geometry import squared_distances, wrap
+from calm_pde.types import Bool, Float, Int, Tensor
+
+TIE_TOLERANCE = 1e-5
+"""Points this close (relatively) to the farthest neighbor belong too, so that ties on a grid never depend on order."""
+
+_DENSE_FRACTION = 0.25  # above this share of the cloud a tree visits nearly every point: plain distances are faster
+_CHUNK_ENTRIES = 1 << 22  # (query, candidate) pairs looked at together
+
+
+class Neighbors(NamedTuple):
+    """The receptive field of every query: ascending point indices, padded at the end where `valid` is False.
+
+    A padded place repeats the query's first neighbor, so that whatever is gathered there is finite.
+    """
+
+    indices: Int[Tensor, "cloud query neighbor"]
+    valid: Bool[Tensor, "cloud query neighbor"]
+
+
+def neighborhood_size(percentile: float, num_points: int) -> int:
+    """k = ⌊p·(N − 1)⌋ + 1, the points that the paper's ≤-percentile rule takes from a cloud of N."""
+    return math.floor(percentile * (num_points - 1)) + 1
+
+
+@torch.no_grad()
+def receptive_field(
+    points: Float[Tensor, "#cloud point dim"],
+    queries: Float[Tensor, "#cloud query dim"],
+    percentile: float,
+    periodic: tuple[bool, ...],
+    mask: Bool[Tensor, "#cloud point"] | None = None,
+) -> Neighbors:
+    """RF(a) = {α : ‖a − α‖ ≤ (1 + 1e-5)·d_k(a)} over the real points of each cloud, d_k the k-th nearest distance."""
+    num_clouds = max(len(points), len(queries))
+    if num_clouds > 1 and len(points) == 1 and mask is None:  # one cloud asked at many places: one search
+        merged = receptive_field(points, queries.flatten(0, 1)[None], percentile, periodic)
+        shape = (num_clouds, queries.shape[1], -1)
+        return Neighbors(merged.indices.view(shape), merged.valid.view(shape))
+    found = []
+    for cloud in range(num_clouds):
+        cloud_points = points[cloud if len(points) > 1 else 0].double()
+        cloud_queries = queries[cloud if len(queries) > 1 else 0].double()
+        real = None if mask is None else mask[cloud if len(mask) > 1 else 0].nonzero().squeeze(-1)
+        index, valid = _search(cloud_points if real is None else cloud_points[real], cloud_queries, percentile, periodic)
+        found.append((index if real is None else real[index], valid))
+    indices, valids = _equally_wide(found)
+    return Neighbors(torch.stack(indices), torch.stack(valids))
+
+
+def _search(
+    points: Float[Tensor, "point dim"],
+    queries: Float[Tensor, "query dim"],
+    percentile: float,
+    periodic: tuple[bool, ...],
+) -> tuple[Int[Tensor, "query neighbor"], Bool[Tensor, "query neighbor"]]:
+    k = neighborhood_size(percentile, len(points))
+    use_tree = points.device.type == "cpu" and k <= _DENSE_FRACTION * len(points)
+    tree = _tree(points, periodic) if use_tree else None
+    chunk = max(1, _CHUNK_ENTRIES // (2 * k + 16 if use_tree else len(points)))
+    parts = []
+    for some in queries.split(chunk):
+        candidates = None if tree is None else _candidates(tree, some, k, periodic)
+        chosen = points if candidates is None else points[candidates]
+        squared = squared_distances(wrap(some[:, None] - chosen, periodic))
+        reach = squared.kthvalue(k, dim=-1, keepdim=True).values * (1 + TIE_TOLERANCE) ** 2
+        parts.append(_packed(squared <= reach, candidates))
+    indices, valids = _equally_wide(parts)
+    return torch.cat(indices), torch.cat(valids)
+
+
+def _tree(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> cKDTree:
+    return cKDTree(_into_box(points, periodic), boxsize=np.asarray(periodic, dtype=float) if any(periodic) else None)
+
+
+def _into_box(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> np.ndarray:
+    """Coordinates as the tree wants them: periodic axes in [0, 1). The result only proposes candidates."""
+    coordinates = points.numpy().copy()
+    wrapped = np.mod(coordinates[:, periodic], 1.0)
+    wrapped[wrapped >= 1.0] = 0.0  # the remainder of a tiny negative number rounds to the period itself
+    coordinates[:, periodic] = wrapped
+    return coordinates
+
+
+def _candidates(
+    tree: cKDTree, queries: Float[Tensor, "query dim"], k: int, periodic: tuple[bool, ...]
+) -> Int[Tensor, "query candidate"]:
+    """At least every point of each receptive field, in ascending index: ask for a few more until the last is out of reach."""
+    places = _into_box(queries, periodic)
+    count = min(tree.n, k + 8)
+    while True:
+        distance, index = tree.query(places, k=np.arange(1, count + 1), workers=-1)
+        if count == tree.n or np.all(distance[:, -1] > (1 + 2 * TIE_TOLERANCE) * distance[:, k - 1]):
+            return torch.from_numpy(np.sort(index.astype(np.int64), axis=-1))
+        count = min(tree.n, 2 * count)
+
+
+def _packed(
+    member: Bool[Tensor, "query candidate"], candidates: Int[Tensor, "query candidate"] | None
+) -> tuple[Int[Tensor, "query neighbor"], Bool[Tensor, "query neighbor"]]:
+    """Members moved to the front in their order; `candidates` None means that every point stands in its own column."""
+    count = member.sum(dim=-1)
+    query, column = member.nonzero(as_tuple=True)
+    place = torch.arange(len(query), device=member.device) - (count.cumsum(0) - count)[query]
+    chosen = column if candidates is None else candidates[query, column]
+    valid = torch.arange(int(count.max()), device=member.device) < count[:, None]
+    index = torch.zeros(valid.shape, dtype=torch.int64, device=member.device)
+    index[query, place] = chosen
+    return torch.where(valid, index, index[:, :1]), valid
+
+
+def _equally_wide(parts: list[tuple[Tensor, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+    """Each (index, valid) padded to the widest neighborhood among them."""
+    width = max(index.shape[-1] for index, _ in parts)
+    indices = [torch.cat([index, index[:, :1].expand(-1, width - index.shape[-1])], dim=-1) for index, _ in parts]
+    return indices, [torch.nn.functional.pad(valid, (0, width - valid.shape[-1])) for _, valid in parts]

@@ -1,0 +1,32 @@
+"""Maps applied to every point alike: linear layers drawn from an explicit generator, and the two-layer MLP."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from calm_pde.types import Float, Tensor
+
+
+def linear(in_features: int, out_features: int, generator: torch.Generator | None, bias: bool = True) -> nn.Linear:
+    """A linear layer with PyTorch's default distribution U(−1/√in, 1/√in) for weight and bias."""
+    layer = nn.Linear(in_features, out_features, bias=bias, device="meta").to_empty(device="cpu")
+    bound = 1 / math.sqrt(in_features)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return layer
+
+
+class PointwiseMLP(nn.Module):
+    """Linear, GELU, Linear, with dropout after both."""
+
+    def __init__(self, width: int, hidden: int, generator: torch.Generator | None, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.expand = linear(width, hidden, generator)
+        self.reduce = linear(hidden, width, generator)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
+        return self.dropout(self.reduce(self.dropout(nn.functional.gelu(self.expand(x)))))

@@ -1,0 +1,19 @@
+"""Shapes are checked while the tests run: the import hook comes before the first import of the package."""
+
+from __future__ import annotations
+
+from jaxtyping import install_import_hook
+
+install_import_hook("calm_pde", "beartype.beartype")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(0)
