@@ -11,6 +11,7 @@ import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=400)  # `make test-slow`
 settings.load_profile("repeatable")
 
 

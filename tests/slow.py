@@ -1,4 +1,4 @@
-"""`make test-slow`: the tests marked slow, with a dated record of the outcome, the commit and the machine."""
+"""`make test-slow`: tests marked slow and properties with many examples; a dated record names the commit and the machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).parent.parent
+OPTIONS = ["-m", "slow or hypothesis", "--hypothesis-profile=thorough", "--durations=0", "-o", "addopts=--strict-markers -ra"]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
 def main() -> int:
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "slow", "--durations=0", "-o", "addopts=--strict-markers -ra", *sys.argv[1:]],
+        [sys.executable, "-m", "pytest", *OPTIONS, *sys.argv[1:]],
         cwd=ROOT,
         capture_output=True,
         text=True,
