@@ -1,47 +1,297 @@
-"""Continuous convolution at given neighbors: gather features, weigh them by the kernel, sum over neighbors and channels."""
+"""Continuous convolution in bounded memory: chunks over queries, forward and backward; the backward computes kernels again.
+
+A layer's work behind its door is one differentiable function of features, positions and weights. Its forward keeps the
+convolution's output at most; kernels, gathered neighbors and the MLP's hidden layer exist for one chunk at a time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
 import torch
+from torch.nn.functional import gelu
 
-from calm_pde.types import Float, Int, Shaped, Tensor
+from calm_pde.geometry import wrap
+from calm_pde.nn.cost import Plan
+from calm_pde.nn.products import (
+    PushPlan,
+    kernel_product,
+    kernel_product_backward,
+    pool_product,
+    pool_product_backward,
+    push_plan,
+    push_product,
+    push_product_backward,
+)
+from calm_pde.types import Bool, Float, Int, Tensor
 
-
-def gather(
-    values: Shaped[Tensor, "#cloud point channel"], index: Int[Tensor, "cloud query neighbor"]
-) -> Shaped[Tensor, "cloud query neighbor channel"]:
-    """values[cloud, index[cloud, query, neighbor]]; one cloud of values may serve all."""
-    if len(values) == 1:
-        return values[0][index]
-    cloud = torch.arange(len(index), device=index.device)[:, None, None]
-    return values[cloud, index]
-
-
-def convolve_factored(
-    features: Float[Tensor, "cloud query neighbor hidden"],
-    filters: Float[Tensor, "hidden in out"],
-    x: Float[Tensor, "cloud row point in"],
-    index: Int[Tensor, "cloud query neighbor"],
-) -> Float[Tensor, "cloud row query out"]:
-    """Σ_m Σ_i Σ_h features_h(a_j, α_m)·filters_hio·x_i(α_m): the kernel is a product of features and filters."""
-    pooled = torch.einsum("cqnh,crqni->crqhi", features, _gather_rows(x, index))
-    return torch.einsum("crqhi,hio->crqo", pooled, filters)
+Geometry = Callable[..., Tensor]
+"""(displacement, valid, query ids, *parameters) ↦ features (query, neighbor, hidden) or matrices (query, neighbor, in, out)."""
 
 
-def convolve_dense(
-    kernel: Float[Tensor, "cloud query neighbor in out"],
-    x: Float[Tensor, "cloud row point in"],
-    index: Int[Tensor, "cloud query neighbor"],
-) -> Float[Tensor, "cloud row query out"]:
-    """Σ_m Σ_i k_io(a_j − α_m)·x_i(α_m) for a kernel without low rank."""
-    return torch.einsum("cqnio,crqni->crqo", kernel, _gather_rows(x, index))
+@dataclass
+class Work:
+    """What a convolution does, beside the tensors that it differentiates."""
+
+    plan: Plan
+    geometry: Geometry
+    periodic: tuple[bool, ...]
+    index: Int[Tensor, "query neighbor"]
+    valid: Bool[Tensor, "query neighbor"]
+    low_rank: bool
+    """Whether the geometry gives features for the filters, or the kernel's matrices themselves."""
+    tail: bool
+    lefts: list[Tensor] | None = None
+    """The geometry's answer per chunk, where it is frozen."""
+    pushes: dict[int, PushPlan] | None = None
+
+    def chunks(self) -> Iterator[tuple[int, slice]]:
+        for number, start in enumerate(range(0, len(self.index), self.plan.chunk)):
+            yield number, slice(start, start + self.plan.chunk)
+
+    def rows(self, count: int) -> list[slice]:
+        return [slice(start, start + self.plan.rows) for start in range(0, count, self.plan.rows)]
+
+    def push_plan(self, number: int, some: slice) -> PushPlan:
+        if self.pushes is None:
+            self.pushes = {}
+        if number not in self.pushes:
+            self.pushes[number] = push_plan(self.index[some], self.valid[some])
+        return self.pushes[number]
+
+    def displacement(self, some: slice, points: Tensor, queries: Tensor) -> Tensor:
+        return wrap(queries[some, None] - points[self.index[some]], self.periodic)
+
+    def left(self, number: int, some: slice, points: Tensor, queries: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+        if self.lefts is not None:
+            return self.lefts[number]
+        return self.geometry(self.displacement(some, points, queries), self.valid[some], _ids(some, queries), *parameters)
 
 
-def _gather_rows(
-    x: Float[Tensor, "cloud row point in"], index: Int[Tensor, "cloud query neighbor"]
-) -> Float[Tensor, "cloud row query neighbor in"]:
-    if len(x) == 1:
-        return x[:, :, index[0]]
-    cloud = torch.arange(len(x), device=x.device)[:, None, None, None]
-    row = torch.arange(x.shape[1], device=x.device)[None, :, None, None]
-    return x[cloud, row, index[:, None]]
+def freeze(work: Work, points: Tensor, queries: Tensor, filters: Tensor | None, parameters: tuple[Tensor, ...]) -> None:
+    """Evaluate the geometry once and keep it: the matrices for the `kernel` order, the features for the others."""
+    lefts = []
+    for number, some in work.chunks():
+        left = work.left(number, some, points, queries, parameters)
+        lefts.append(_matrices(left, filters) if work.plan.order == "kernel" and filters is not None else left)
+        if work.plan.order == "push":
+            work.push_plan(number, some)
+    work.lefts, work.low_rank = lefts, work.low_rank and work.plan.order != "kernel"
+
+
+def convolve(
+    work: Work,
+    x: Float[Tensor, "point in row"],
+    points: Float[Tensor, "point dim"],
+    queries: Float[Tensor, "query dim"],
+    filters: Float[Tensor, "hidden in out"] | None,
+    offset: Float[Tensor, "hidden out"] | None,
+    bias: Float[Tensor, "out"],
+    tail: tuple[Tensor, ...],
+    parameters: tuple[Tensor, ...],
+) -> Float[Tensor, "query out row"]:
+    """Σ features·filters·x + Σ features·offset + bias, and behind it, with a tail, σ and y + W₂ σ(W₁ y + b₁) + b₂."""
+    if torch.compiler.is_compiling():  # a tracer sees the plain formula and finds its own backward
+        return _traced(work, x, points, queries, filters, offset, bias, tail, parameters)
+    return _Convolution.apply(work, len(tail), x, points, queries, filters, offset, bias, *tail, *parameters)  # pyright: ignore[reportReturnType]
+
+
+class _Convolution(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, work: Work, num_tail: int, x, points, queries, filters, offset, bias, *rest) -> Tensor:
+        tail, parameters = rest[:num_tail], rest[num_tail:]
+        rows, num_queries = x.shape[-1], len(work.index)
+        y = x.new_empty(num_queries, len(bias), rows)
+        differentiable = any(ctx.needs_input_grad)
+        kept = torch.empty_like(y) if work.tail and differentiable and work.plan.keep else None
+        for part in work.rows(rows):
+            some_x = x[..., part].contiguous()
+            z = _filtered(some_x, filters) if work.plan.order == "push" else None
+            for number, some in work.chunks():
+                left = work.left(number, some, points, queries, parameters).to(x.dtype)
+                before = _product(work, number, some, left, filters, some_x, z)
+                before += _shift(left, offset, bias)
+                if kept is not None:
+                    kept[some, :, part] = before
+                y[some, :, part] = _tail(before, tail) if work.tail else before
+        ctx.work, ctx.num_tail = work, num_tail
+        ctx.save_for_backward(x, points, queries, filters, offset, bias, kept, *rest)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        work: Work = ctx.work
+        x, points, queries, filters, offset, bias, kept, *rest = ctx.saved_tensors
+        tail, parameters = tuple(rest[: ctx.num_tail]), tuple(rest[ctx.num_tail :])
+        needs = dict(zip(("x", "points", "queries", "filters", "offset", "bias"), ctx.needs_input_grad[2:8], strict=True))
+        grad_x = torch.zeros_like(x) if needs["x"] else None
+        grad_filters = None if filters is None else filters.new_zeros(filters.shape)  # contiguous: added to through views
+        grad_offset = None if offset is None else torch.zeros_like(offset)
+        grad_bias = torch.zeros_like(bias)
+        grad_points = torch.zeros_like(points) if needs["points"] else None
+        grad_queries = torch.zeros_like(queries) if needs["queries"] else None
+        grad_tail = [torch.zeros_like(value) for value in tail]
+        grad_parameters = [torch.zeros_like(value) if value.requires_grad else None for value in parameters]
+
+        for part in work.rows(x.shape[-1]):
+            some_x = x[..., part].contiguous()
+            z = _filtered(some_x, filters) if work.plan.order == "push" and filters is not None else None
+            grad_z = None if z is None else torch.zeros_like(z)
+            part_grad_x = None if grad_x is None or z is not None else torch.zeros_like(some_x)
+            for number, some in work.chunks():
+                moved = work.displacement(some, points, queries).requires_grad_(needs["points"] or needs["queries"])
+                leaves = [value.detach().requires_grad_(value.requires_grad) for value in parameters]
+                with torch.enable_grad():
+                    geometry = work.geometry(moved, work.valid[some], _ids(some, queries), *leaves)
+                left = geometry.detach().to(x.dtype)
+                some_grad = grad[some, :, part].contiguous()
+                if work.tail:
+                    before = None if kept is None else kept[some, :, part]
+                    if before is None:
+                        before = _product(work, number, some, left, filters, some_x, z) + _shift(left, offset, bias)
+                    some_grad = _tail_backward(before, some_grad, tail, grad_tail)
+                grad_bias += some_grad.sum(dim=(0, 2))
+                grad_left = _product_backward(
+                    work, number, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z
+                )
+                if offset is not None and grad_offset is not None:
+                    summed = some_grad.sum(dim=-1)
+                    grad_offset.addmm_(left.sum(dim=1).T, summed)
+                    grad_left = grad_left + (summed @ offset.T)[:, None]
+                wanted = [leaf for leaf in (moved, *leaves) if leaf.requires_grad]
+                found = iter(torch.autograd.grad(geometry, wanted, grad_left.to(geometry.dtype)) if wanted else ())
+                if moved.requires_grad:
+                    away = next(found)
+                    if grad_queries is not None:
+                        grad_queries[some] += away.sum(dim=1)
+                    if grad_points is not None:
+                        grad_points.index_add_(0, work.index[some].flatten(), -away.flatten(0, 1))
+                for total, leaf in zip(grad_parameters, leaves, strict=True):
+                    if total is not None and leaf.requires_grad:
+                        total += next(found)
+            if z is not None and grad_z is not None and filters is not None and grad_filters is not None:
+                part_grad_x = _filtered_backward(some_x, filters, grad_z, grad_filters)
+            if grad_x is not None and part_grad_x is not None:
+                grad_x[..., part] += part_grad_x
+        return (
+            None,
+            None,
+            grad_x,
+            grad_points,
+            grad_queries,
+            grad_filters,
+            grad_offset,
+            grad_bias,
+            *grad_tail,
+            *grad_parameters,
+        )
+
+
+def _traced(
+    work: Work,
+    x: Tensor,
+    points: Tensor,
+    queries: Tensor,
+    filters: Tensor | None,
+    offset: Tensor | None,
+    bias: Tensor,
+    tail: tuple[Tensor, ...],
+    parameters: tuple[Tensor, ...],
+) -> Tensor:
+    everything = slice(0, len(work.index))
+    left = work.left(0, everything, points, queries, parameters)
+    matrices = _matrices(left, filters) if work.low_rank and filters is not None else left
+    before = kernel_product(matrices, x, work.index) + _shift(left, offset, bias)
+    return _tail(before, tail) if work.tail else before
+
+
+def _ids(some: slice, queries: Tensor) -> Tensor:
+    return torch.arange(some.start, min(some.stop, len(queries)), device=queries.device)
+
+
+def _matrices(features: Tensor, filters: Tensor) -> Tensor:
+    flat = features.flatten(0, 1) @ filters.flatten(1)
+    return flat.view(*features.shape[:2], *filters.shape[1:])
+
+
+def _shift(left: Tensor, offset: Tensor | None, bias: Tensor) -> Tensor:
+    """What is the same for all rows: the pre-map's bias through the kernel, and the layer's own bias."""
+    return bias[:, None] if offset is None else torch.addmm(bias, left.sum(dim=1), offset)[..., None]
+
+
+def _filtered(x: Tensor, filters: Tensor) -> Float[Tensor, "point hidden column"]:
+    """z = filters · x at every point, with columns = out × rows."""
+    across = filters.transpose(1, 2).flatten(0, 1)  # (hidden × out, in)
+    return torch.bmm(across.expand(len(x), -1, -1), x).view(len(x), len(filters), -1)
+
+
+def _filtered_backward(x: Tensor, filters: Tensor, grad_z: Tensor, grad_filters: Tensor) -> Tensor:
+    across = filters.transpose(1, 2).flatten(0, 1)
+    by_row = grad_z.view(len(x), len(across), -1)
+    across_grad = torch.einsum("pkr,pir->ki", by_row, x)
+    grad_filters += across_grad.view(len(filters), -1, filters.shape[1]).transpose(1, 2)
+    return torch.bmm(across.T.expand(len(x), -1, -1), by_row)
+
+
+def _product(
+    work: Work, number: int, some: slice, left: Tensor, filters: Tensor | None, x: Tensor, z: Tensor | None
+) -> Float[Tensor, "query out row"]:
+    if z is not None:
+        return push_product(left, z, work.push_plan(number, some)).view(len(left), -1, x.shape[-1])
+    index = work.index[some]
+    if work.plan.order == "pool" and filters is not None:
+        return pool_product(left, filters, x, index).contiguous()
+    return kernel_product(_matrices(left, filters) if work.low_rank and filters is not None else left, x, index)
+
+
+def _product_backward(
+    work: Work,
+    number: int,
+    some: slice,
+    left: Tensor,
+    filters: Tensor | None,
+    x: Tensor,
+    z: Tensor | None,
+    grad: Tensor,
+    grad_x: Tensor | None,
+    grad_filters: Tensor | None,
+    grad_z: Tensor | None,
+) -> Tensor:
+    if z is not None and grad_z is not None:
+        return push_product_backward(left, z, work.push_plan(number, some), grad.flatten(1), grad_z)
+    index = work.index[some]
+    if filters is None or grad_filters is None:
+        return kernel_product_backward(left, x, index, grad, grad_x)
+    if work.plan.order == "pool":
+        return pool_product_backward(left, filters, x, index, grad, grad_x, grad_filters)
+    grad_matrices = kernel_product_backward(_matrices(left, filters), x, index, grad, grad_x).flatten(2).flatten(0, 1)
+    grad_filters.flatten(1).addmm_(left.flatten(0, 1).T, grad_matrices)
+    return (grad_matrices @ filters.flatten(1).T).view_as(left)
+
+
+def _tail(before: Float[Tensor, "query out row"], tail: tuple[Tensor, ...]) -> Float[Tensor, "query out row"]:
+    """y + W₂ σ(W₁ y + b₁) + b₂ with y = σ(before)."""
+    expand, expand_bias, reduce, reduce_bias = tail
+    y = gelu(before)
+    hidden = torch.bmm(expand.expand(len(y), -1, -1), y)
+    hidden += expand_bias[:, None]
+    return torch.baddbmm(y + reduce_bias[:, None], reduce.expand(len(y), -1, -1), gelu(hidden))
+
+
+def _tail_backward(before: Tensor, grad: Tensor, tail: tuple[Tensor, ...], grads: list[Tensor]) -> Tensor:
+    """The gradient of `before`; those of the weights are added to `grads`."""
+    expand, expand_bias, reduce, _ = tail
+    many = len(before)
+    y = gelu(before)
+    hidden = torch.bmm(expand.expand(many, -1, -1), y)
+    hidden += expand_bias[:, None]
+    grads[2] += torch.bmm(grad, gelu(hidden).transpose(1, 2)).sum(dim=0)
+    grads[3] += grad.sum(dim=(0, 2))
+    grad_hidden = torch.ops.aten.gelu_backward(torch.bmm(reduce.T.expand(many, -1, -1), grad), hidden)
+    grads[0] += torch.bmm(grad_hidden, y.transpose(1, 2)).sum(dim=0)
+    grads[1] += grad_hidden.sum(dim=(0, 2))
+    grad_y = torch.baddbmm(grad, expand.T.expand(many, -1, -1), grad_hidden)
+    return torch.ops.aten.gelu_backward(grad_y, before)

@@ -10,6 +10,11 @@ from torch import nn
 from calm_pde.types import Float, Tensor
 
 
+def fourier_features(d: Float[Tensor, "*axes dim"], frequencies: Float[Tensor, "dim half"]) -> Float[Tensor, "*axes feature"]:
+    phase = d @ (2 * math.pi * frequencies)
+    return torch.cat([phase.sin(), phase.cos()], dim=-1)
+
+
 class RandomFourierFeatures(nn.Module):
     """RFF(d) = [sin(2π d B), cos(2π d B)] with frozen B ~ N(0, std²) of shape (dim, width/2)."""
 
@@ -21,5 +26,4 @@ class RandomFourierFeatures(nn.Module):
         self.register_buffer("frequencies", std * torch.randn(dim, width // 2, generator=generator))
 
     def forward(self, d: Float[Tensor, "*axes dim"]) -> Float[Tensor, "*axes feature"]:
-        phase = (2 * math.pi) * (d @ self.frequencies)
-        return torch.cat([phase.sin(), phase.cos()], dim=-1)
+        return fourier_features(d, self.frequencies)

@@ -19,9 +19,10 @@ from calm_pde.checks import (
     warn_outside_box,
 )
 from calm_pde.errors import ConfigError, InputError
-from calm_pde.geometry import periodic_axes, wrap
-from calm_pde.neighbors import Neighbors, receptive_field
-from calm_pde.nn.convolution import gather
+from calm_pde.geometry import periodic_axes
+from calm_pde.neighbors import Neighbors, neighborhood_size, receptive_field
+from calm_pde.nn.convolution import Work, convolve
+from calm_pde.nn.cost import DEFAULT_BUDGET, Plan, Sizes, check_budget, plan
 from calm_pde.nn.kernel import DistanceKernel, MLPKernel, Weighting
 from calm_pde.nn.pointwise import PointwiseMLP, linear
 from calm_pde.types import Bool, Float, Tensor
@@ -39,6 +40,7 @@ class CalmLayer(nn.Module):
         temperature: T of the distance weighting; the starting value of every filter with `kernel="distance"`.
         weighting: `softmax` over the distances, `mean` (1/M), or `none`; of the MLP kernel.
         kernel: `mlp`, or `distance` for weights by distance alone, which has no base filter and no modulation.
+        memory_budget: bytes that the convolution may hold beside its inputs and outputs, forward and backward.
         mesh: the queries start as a random sample of these points (point, dim) instead of uniformly.
     """
 
@@ -62,6 +64,7 @@ class CalmLayer(nn.Module):
         fourier_width: int = 32,
         fourier_std: float = 6.0,
         dropout: float = 0.0,
+        memory_budget: int = DEFAULT_BUDGET,
         mesh: Float[Tensor, "point dim"] | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -83,9 +86,11 @@ class CalmLayer(nn.Module):
         self.num_queries = num_queries
         self.receptive_field = receptive_field
         self.periodic = periodic_axes(periodic, dim)
+        self.memory_budget = check_budget(memory_budget)
         self._warned: set[str] = set()
 
         self.mix = linear(in_channels, in_channels, generator)
+        self.kernel: MLPKernel | DistanceKernel
         if kernel == "mlp":
             self.kernel = MLPKernel(
                 in_channels,
@@ -143,19 +148,78 @@ class CalmLayer(nn.Module):
         """`forward` behind the door: arguments are trusted."""
         where = self.where(queries)
         lead = x.shape[:-2]
-        clouds = lead[0] if lead and 3 in (points.ndim, where.ndim, 0 if mask is None else mask.ndim + 1) else 1
-        if mask is not None:  # masked points may hold anything, so they are overwritten before anything reads them
-            points = points.masked_fill(~mask[..., None], 0.0)
-            x = x.masked_fill(~mask.view(*mask.shape[:-1], *(1,) * (x.ndim - mask.ndim - 1), -1, 1), 0.0)
-        neighbors = neighbors or self.neighbors(points, queries, mask)
-        gathered = gather(points.view(-1, *points.shape[-2:]), neighbors.indices)
-        displacement = wrap(where.view(-1, where.shape[-2], 1, self.dim) - gathered, self.periodic)
-        rows = self.mix(x).reshape(clouds, -1, *x.shape[-2:])
-        y = self.kernel(rows, displacement, neighbors).reshape(*lead, -1, self.out_channels) + self.bias
-        if self.mlp is not None:
-            y = self.dropout(nn.functional.gelu(y))
-            y = y + self.mlp(y)
-        return y, where
+        clouds = count_clouds(lead, points, where, mask)
+        if mask is not None:
+            points, x = without_masked(points, x, mask)
+        y = self.convolve_rows(rows_last(x, clouds), points, queries, mask, neighbors)
+        return rows_first(y, lead), where
+
+    def convolve_rows(
+        self,
+        x: Float[Tensor, "cloud point in row"],
+        points: Float[Tensor, "*cloud point dim"],
+        queries: Float[Tensor, "*ask query dim"] | None = None,
+        mask: Bool[Tensor, "*sample point"] | None = None,
+        neighbors: Neighbors | None = None,
+    ) -> Float[Tensor, "cloud query out row"]:
+        """`convolve` on features with the rows last; masked points hold zeros already."""
+        where = self.where(queries)
+        clouds, num_points, _, rows = x.shape
+        if neighbors is None:
+            block = self._streamed_queries(where, num_points, rows)
+            if block < where.shape[-2] and not torch.is_grad_enabled():
+                parts = [self.convolve_rows(x, points, some, mask) for some in where.split(block, dim=-2)]
+                return torch.cat(parts, dim=1)
+            neighbors = self.neighbors(points, queries, mask)
+        work, points, where = self._work(neighbors, points, where, clouds, num_points, rows)
+        x = x.flatten(0, 1)
+        filters, offset = self.kernel.filters, None
+        if filters is not None and len(filters) * self.out_channels <= len(x) * rows:
+            filters, offset = self._folded(filters)
+        else:
+            x = torch.baddbmm(self.mix.bias[:, None], self.mix.weight.expand(len(x), -1, -1), x)
+        tail = self.mlp.weights if work.tail and self.mlp is not None else ()
+        y = convolve(work, x, points, where, filters, offset, self.bias, tail, self.kernel.geometry_parameters)
+        y = y.view(clouds, -1, self.out_channels, rows)
+        if self.mlp is not None and not work.tail:
+            y = self.dropout(nn.functional.gelu(y)).transpose(-1, -2)
+            y = (y + self.mlp(y)).transpose(-1, -2)
+        return y
+
+    def _work(
+        self, neighbors: Neighbors, points: Tensor, where: Tensor, clouds: int, num_points: int, rows: int
+    ) -> tuple[Work, Tensor, Tensor]:
+        """All clouds as one, with points and queries one cloud after the other."""
+        first = num_points * torch.arange(clouds, device=points.device)[:, None, None]
+        index = (neighbors.indices + first).flatten(0, 1)
+        valid = neighbors.valid.expand(clouds, -1, -1).flatten(0, 1)
+        points = points.expand(clouds, *points.shape[-2:]).flatten(0, 1)
+        where = where.expand(clouds, *where.shape[-2:]).flatten(0, 1)
+        hidden = None if self.kernel.filters is None else len(self.kernel.filters)
+        dropped = self.training and self.dropout.p > 0
+        tail = self.mlp is not None and not dropped
+        sizes = Sizes(
+            len(points), len(where), index.shape[-1], rows, self.in_channels, self.out_channels, hidden, tail, where.itemsize
+        )
+        plan = self.plan(sizes)
+        return Work(plan, self.kernel.geometry, self.periodic, index, valid, hidden is not None, tail), points, where
+
+    def plan(self, sizes: Sizes) -> Plan:
+        """The order and the chunks of the contraction for these sizes."""
+        return plan(sizes, self.memory_budget)
+
+    def _folded(self, filters: Tensor) -> tuple[Tensor, Tensor]:
+        """The pointwise map before the convolution, folded into the filters; its bias becomes an offset of the features."""
+        return torch.einsum("hio,ij->hjo", filters, self.mix.weight).contiguous(), torch.einsum(
+            "hio,i->ho", filters, self.mix.bias
+        )
+
+    def _streamed_queries(self, where: Tensor, num_points: int, rows: int) -> int:
+        """How many external queries are searched and answered at a time where no gradient is asked."""
+        if self.queries is not None:
+            return where.shape[-2]
+        width = neighborhood_size(self.receptive_field, num_points) + 8
+        return max(1, self.memory_budget // 8 // (width * 64))
 
     def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> Neighbors:
         """The receptive field of every query of this layer; valid until the queries or points move."""
@@ -205,6 +269,27 @@ class CalmLayer(nn.Module):
             warn_outside_box(self._warned, "queries", queries, self.periodic)
         if neighbors is not None:
             check_neighbors(neighbors, points.shape[-2], where.shape[-2], lead)
+
+
+def count_clouds(lead: tuple[int, ...], points: Tensor, queries: Tensor, mask: Tensor | None) -> int:
+    """The batch where samples differ in points, queries or mask; else 1, and all samples are rows of one cloud."""
+    own = points.ndim == 3 or queries.ndim == 3 or (mask is not None and mask.ndim == 2)
+    return lead[0] if own else 1
+
+
+def without_masked(points: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Masked points may hold anything, so they are overwritten before anything reads them."""
+    between = (1,) * (x.ndim - mask.ndim - 1)
+    x = x.masked_fill(~mask.view(*mask.shape[:-1], *between, mask.shape[-1], 1), 0.0)
+    return points.masked_fill(~mask[..., None], 0.0), x
+
+
+def rows_last(x: Float[Tensor, "*batch point channel"], clouds: int) -> Float[Tensor, "cloud point channel row"]:
+    return x.reshape(clouds, -1, *x.shape[-2:]).permute(0, 2, 3, 1).contiguous()
+
+
+def rows_first(y: Float[Tensor, "cloud query channel row"], lead: tuple[int, ...]) -> Float[Tensor, "*batch query channel"]:
+    return y.permute(0, 3, 1, 2).reshape(*lead, y.shape[1], y.shape[2])
 
 
 def _query_start(

@@ -28,5 +28,9 @@ class PointwiseMLP(nn.Module):
         self.reduce = linear(hidden, width, generator)
         self.dropout = nn.Dropout(dropout)
 
+    @property
+    def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.expand.weight, self.expand.bias, self.reduce.weight, self.reduce.bias
+
     def forward(self, x: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
         return self.dropout(self.reduce(self.dropout(nn.functional.gelu(self.expand(x)))))

@@ -153,7 +153,7 @@ def test_one_path_for_all_dimensions_with_gradient_to_every_parameter(dim):
     u.square().sum().backward()
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
     learned = {name: value.grad for name, value in model.named_parameters() if not name.endswith("norm_key.bias")}
-    assert [name for name, grad in learned.items() if grad is None or float(grad.abs().max()) < 1e-6] == []
+    assert {name: grad for name, grad in learned.items() if grad is None or float(grad.abs().max()) < 1e-6} == {}
 
 
 def test_gradients_of_the_whole_model():
@@ -235,10 +235,11 @@ def test_stages_make_the_whole():
     zs = model.advance(z, p, 3)
     assert zs.shape == (2, 4, 4, 6)
     assert torch.equal(zs[:, 0], z)
-    assert torch.equal(model.decode(zs, p, queries)[:, 1:], model(values, points, 3, queries))
+    assert relative_error(model.decode(zs, p, queries)[:, 1:], model(values, points, 3, queries)) < 1e-5
     between = model.advance(z, p, times=[0.75, 2.0])
     assert torch.equal(between[:, 2], zs[:, 2])
-    assert torch.equal(model(values, points, queries=queries, times=[0.75, 2.0])[:, 1], model(values, points, 2, queries)[:, 1])
+    between = model(values, points, queries=queries, times=[0.75, 2.0])
+    assert relative_error(between[:, 1], model(values, points, 2, queries)[:, 1]) < 1e-5
 
 
 @pytest.mark.parametrize(("integrator", "order"), [("euler", 1), ("heun", 2), ("rk4", 4)])
