@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +19,8 @@ TIE_TOLERANCE = 1e-5
 """Points this close (relatively) to the farthest neighbor belong too, so that ties on a grid never depend on order."""
 
 _DENSE_FRACTION = 0.25  # above this share of the cloud a tree visits nearly every point: plain distances are faster
-_CHUNK_ENTRIES = 1 << 22  # (query, candidate) pairs looked at together
+_CHUNK_ENTRIES = 1 << 20  # (query, candidate) pairs looked at together
+_SPARE = 2  # candidates beyond k that a tree is asked for at first
 
 
 class Neighbors(NamedTuple):
@@ -27,6 +31,35 @@ class Neighbors(NamedTuple):
 
     indices: Int[Tensor, "cloud query neighbor"]
     valid: Bool[Tensor, "cloud query neighbor"]
+
+
+class ContentCache:
+    """What was computed from arrays, by their content; the least recently used go first beyond a number of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.entries: OrderedDict[bytes, tuple[int, Any]] = OrderedDict()
+
+    def get(self, what: str, arrays: tuple[Tensor | None, ...], compute: Callable[[], tuple[int, Any]]) -> Any:
+        """`compute` gives the number of bytes of its result, and the result."""
+        digest = hashlib.blake2b(what.encode(), digest_size=16)
+        for array in arrays:
+            digest.update(b"none" if array is None else f"{array.dtype}{tuple(array.shape)}{array.device}".encode())
+            if array is not None:
+                digest.update(array.contiguous().cpu().numpy().data)
+        key = digest.digest()
+        if key not in self.entries:
+            self.entries[key] = compute()
+            while sum(size for size, _ in self.entries.values()) > self.limit and len(self.entries) > 1:
+                self.entries.popitem(last=False)
+        self.entries.move_to_end(key)
+        size, result = self.entries[key]
+        if size > self.limit:
+            del self.entries[key]
+        return result
+
+
+TREES, FIELDS = ContentCache(128 * 2**20), ContentCache(128 * 2**20)
 
 
 def neighborhood_size(percentile: float, num_points: int) -> int:
@@ -41,8 +74,19 @@ def receptive_field(
     percentile: float,
     periodic: tuple[bool, ...],
     mask: Bool[Tensor, "#cloud point"] | None = None,
+    still: bool = False,
 ) -> Neighbors:
-    """RF(a) = {α : ‖a − α‖ ≤ (1 + 1e-5)·d_k(a)} over the real points of each cloud, d_k the k-th nearest distance."""
+    """RF(a) = {α : ‖a − α‖ ≤ (1 + 1e-5)·d_k(a)} over the real points of each cloud, d_k the k-th nearest distance.
+
+    `still` says that neither points nor queries are about to move: then the answer is kept and found again by content.
+    """
+    if still:
+
+        def compute() -> tuple[int, Neighbors]:
+            found = receptive_field(points, queries, percentile, periodic, mask)
+            return 9 * found.indices.numel(), found
+
+        return FIELDS.get(f"{percentile} {periodic}", (points, queries, mask), compute)
     num_clouds = max(len(points), len(queries))
     if num_clouds > 1 and len(points) == 1 and mask is None:  # one cloud asked at many places: one search
         merged = receptive_field(points, queries.flatten(0, 1)[None], percentile, periodic)
@@ -68,12 +112,14 @@ def _search(
     k = neighborhood_size(percentile, len(points))
     use_tree = points.device.type == "cpu" and k <= _DENSE_FRACTION * len(points)
     tree = _tree(points, periodic) if use_tree else None
-    chunk = max(1, _CHUNK_ENTRIES // (2 * k + 16 if use_tree else len(points)))
+    chunk = max(1, _CHUNK_ENTRIES // (k + _SPARE if use_tree else len(points)))
     parts = []
     for some in queries.split(chunk):
         candidates = None if tree is None else _candidates(tree, some, k, periodic)
-        chosen = points if candidates is None else points[candidates]
+        chosen = points if candidates is None else points[candidates.clamp(max=len(points) - 1)]
         squared = squared_distances(wrap(some[:, None] - chosen, periodic))
+        if candidates is not None:
+            squared = squared.masked_fill(candidates == len(points), math.inf)
         reach = squared.kthvalue(k, dim=-1, keepdim=True).values * (1 + TIE_TOLERANCE) ** 2
         parts.append(_packed(squared <= reach, candidates))
     indices, valids = _equally_wide(parts)
@@ -81,7 +127,11 @@ def _search(
 
 
 def _tree(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> cKDTree:
-    return cKDTree(_into_box(points, periodic), boxsize=np.asarray(periodic, dtype=float) if any(periodic) else None)
+    def build() -> tuple[int, cKDTree]:
+        box = np.asarray(periodic, dtype=float) if any(periodic) else None
+        return 4 * points.numel() * 8, cKDTree(_into_box(points, periodic), boxsize=box)
+
+    return TREES.get(f"{periodic}", (points,), build)
 
 
 def _into_box(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> np.ndarray:
@@ -96,13 +146,21 @@ def _into_box(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) ->
 def _candidates(
     tree: cKDTree, queries: Float[Tensor, "query dim"], k: int, periodic: tuple[bool, ...]
 ) -> Int[Tensor, "query candidate"]:
-    """At least every point of each receptive field, in ascending index: ask for a few more until the last is out of reach."""
+    """At least every point of each receptive field, in ascending index, padded with the number of points.
+
+    A query is asked again for twice as many until its last candidate is out of reach.
+    """
     places = _into_box(queries, periodic)
-    count = min(tree.n, k + 8)
+    count = min(tree.n, k + _SPARE)
+    found = np.empty((len(places), 0), dtype=np.int64)
+    open_rows = np.arange(len(places))
     while True:
-        distance, index = tree.query(places, k=np.arange(1, count + 1), workers=-1)
-        if count == tree.n or np.all(distance[:, -1] > (1 + 2 * TIE_TOLERANCE) * distance[:, k - 1]):
-            return torch.from_numpy(np.sort(index.astype(np.int64), axis=-1))
+        distance, index = tree.query(places[open_rows], k=np.arange(1, count + 1), workers=-1)
+        found = np.pad(found, ((0, 0), (0, count - found.shape[1])), constant_values=tree.n)
+        found[open_rows] = index
+        open_rows = open_rows[distance[:, -1] <= (1 + 2 * TIE_TOLERANCE) * distance[:, k - 1]]
+        if count == tree.n or not len(open_rows):
+            return torch.from_numpy(np.sort(found, axis=-1))
         count = min(tree.n, 2 * count)
 
 

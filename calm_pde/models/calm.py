@@ -20,10 +20,12 @@ from calm_pde.checks import (
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import periodic_axes
+from calm_pde.models.baked import BakedCalm
 from calm_pde.models.base import Mesh, Model, ModelConfig
 from calm_pde.models.calm_presets import PRESETS
 from calm_pde.models.doors import check_node_type, check_state, frames, mesh_union
 from calm_pde.neighbors import Neighbors
+from calm_pde.nn.cost import DEFAULT_BUDGET, check_budget
 from calm_pde.nn.hierarchy import Hierarchy
 from calm_pde.nn.kernel import Weighting
 from calm_pde.nn.layer import CalmLayer
@@ -88,6 +90,7 @@ class CalmConfig(ModelConfig):
         node_types: the codes that `node_type` may hold; each gets a learned embedding beside the input channels.
         learnable_queries: False keeps the query points where they start.
         kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
+        memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
     """
 
     dim: PositiveInt
@@ -110,6 +113,7 @@ class CalmConfig(ModelConfig):
     fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 32
     fourier_std: PositiveFloat = 6.0
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    memory_budget: Annotated[int, Field(ge=2**20)] = DEFAULT_BUDGET
 
     @property
     def latent_channels(self) -> int:
@@ -216,6 +220,7 @@ class CalmPDE(Model):
             fourier_width=config.fourier_width,
             fourier_std=config.fourier_std,
             dropout=config.dropout,
+            memory_budget=config.memory_budget,
             mesh=prior if learned and stack.mesh_prior and stack.mesh_prior[depth] else None,
             generator=generator,
         )
@@ -238,7 +243,7 @@ class CalmPDE(Model):
         if not torch.compiler.is_compiling():
             self._check_state(values, points, mask, node_type)
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
-        return self.encoder.convolve(self._features(values, node_type), points, None, mask, neighbors and neighbors.encoder)
+        return self.encoder.convolve(self.features(values, node_type), points, None, mask, neighbors and neighbors.encoder)
 
     def advance(
         self,
@@ -281,6 +286,26 @@ class CalmPDE(Model):
         *_, last = self.encoder
         return CalmNeighbors(encoder, self.decoder.neighbors(last.where(None), real if queries is None else queries))
 
+    def bake(
+        self,
+        points: Tensor,
+        queries: Tensor | None = None,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> BakedCalm:
+        """This model on one mesh for good, for fast inference; arguments as in `forward`."""
+        return BakedCalm(self, points, queries, mask, node_type)
+
+    @property
+    def memory_budget(self) -> int:
+        """Bytes that each layer's convolution may hold beside its inputs and outputs."""
+        return self.decoder[-1].memory_budget  # pyright: ignore[reportReturnType]
+
+    @memory_budget.setter
+    def memory_budget(self, budget: int) -> None:
+        for layer in (*self.encoder, *self.decoder):
+            layer.memory_budget = check_budget(budget)
+
     def forward(
         self,
         values: Tensor,
@@ -298,7 +323,7 @@ class CalmPDE(Model):
         A steady model gives its one field without num_steps, an autoencoder the reconstructed input. Where queries
         default to the points, masked ones are answered with 0.
         """
-        num_steps = self._checked_steps(num_steps, times)
+        num_steps = self.checked_steps(num_steps, times)
         z, p = self.encode(values, points, mask, node_type, neighbors)
         zs = self.advance(z, p, num_steps, times)
         if self.config.task != "autoencoder":
@@ -312,7 +337,7 @@ class CalmPDE(Model):
     def _dtype(self) -> torch.dtype:
         return next(self.parameters()).dtype
 
-    def _features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
+    def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
         if self.node_types is None or node_type is None:
             return values
         codes = torch.tensor(self.config.node_types, device=node_type.device)
@@ -320,7 +345,7 @@ class CalmPDE(Model):
         embedded = self.node_types(kind)
         return torch.cat([values, embedded.expand(*values.shape[:-1], -1)], dim=-1)
 
-    def _checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:
+    def checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:
         only = {"steady": 1, "autoencoder": 0}.get(self.config.task)
         if only is None:
             if num_steps == 0:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from einops import rearrange
 from torch import nn
+from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
 from calm_pde.geometry import squared_distances, wrap
 from calm_pde.nn.pointwise import linear
@@ -29,10 +29,11 @@ class CombinedAttention(nn.Module):
         self.to_out = linear(width, width, generator)
 
     def forward(
-        self, x: Float[Tensor, "batch token channel"], distances: Float[Tensor, "token token"]
+        self, x: Float[Tensor, "batch token channel"], minus_distances: Float[Tensor, "token token"]
     ) -> Float[Tensor, "batch token channel"]:
-        query, key, value = rearrange(self.to_qkv(x), "b t (three h c) -> three b h t c", three=3, h=self.heads)
-        query, key = self.norm_query(query), self.norm_key(key)
-        logits = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 - distances
-        mixed = logits.softmax(dim=-1) @ value
-        return self.to_out(rearrange(mixed, "b h t c -> b t (h c)"))
+        size = (x.shape[-1] // self.heads,)
+        query, key, value = self.to_qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(dim=2)
+        query = layer_norm(query, size, self.norm_query.weight, self.norm_query.bias)
+        key = layer_norm(key, size, self.norm_key.weight, self.norm_key.bias)
+        by_head = (query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
+        return self.to_out(scaled_dot_product_attention(*by_head, attn_mask=minus_distances).transpose(1, 2).flatten(2))

@@ -7,11 +7,11 @@ convolution's output at most; kernels, gathered neighbors and the MLP's hidden l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, linear
 
 from calm_pde.geometry import wrap
 from calm_pde.nn.cost import Plan
@@ -26,6 +26,9 @@ from calm_pde.nn.products import (
     push_product_backward,
 )
 from calm_pde.types import Bool, Float, Int, Tensor
+
+gelu_backward = torch.ops.aten.gelu_backward
+_MANY_ROWS = 64  # from here on, one product per query with the rows as columns is as fast as one product over all
 
 Geometry = Callable[..., Tensor]
 """(displacement, valid, query ids, *parameters) ↦ features (query, neighbor, hidden) or matrices (query, neighbor, in, out)."""
@@ -43,42 +46,58 @@ class Work:
     low_rank: bool
     """Whether the geometry gives features for the filters, or the kernel's matrices themselves."""
     tail: bool
-    lefts: list[Tensor] | None = None
-    """The geometry's answer per chunk, where it is frozen."""
-    pushes: dict[int, PushPlan] | None = None
+    left: Tensor | None = None
+    """The geometry's answer for all queries, where it is frozen."""
+    shift: Float[Tensor, "query out 1"] | None = None
+    """Σ features·offset + bias, where it is frozen."""
+    pushes: dict[tuple[int, int], PushPlan] = field(default_factory=dict)
 
-    def chunks(self) -> Iterator[tuple[int, slice]]:
-        for number, start in enumerate(range(0, len(self.index), self.plan.chunk)):
-            yield number, slice(start, start + self.plan.chunk)
+    def chunks(self) -> Iterator[slice]:
+        for start in range(0, len(self.index), self.plan.chunk):
+            yield slice(start, min(start + self.plan.chunk, len(self.index)))
 
     def rows(self, count: int) -> list[slice]:
         return [slice(start, start + self.plan.rows) for start in range(0, count, self.plan.rows)]
 
-    def push_plan(self, number: int, some: slice) -> PushPlan:
-        if self.pushes is None:
-            self.pushes = {}
-        if number not in self.pushes:
-            self.pushes[number] = push_plan(self.index[some], self.valid[some])
-        return self.pushes[number]
+    def push_plan(self, some: slice) -> PushPlan:
+        key = (some.start, some.stop)
+        if key not in self.pushes:
+            self.pushes[key] = push_plan(self.index[some], self.valid[some])
+        return self.pushes[key]
 
     def displacement(self, some: slice, points: Tensor, queries: Tensor) -> Tensor:
         return wrap(queries[some, None] - points[self.index[some]], self.periodic)
 
-    def left(self, number: int, some: slice, points: Tensor, queries: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
-        if self.lefts is not None:
-            return self.lefts[number]
+    def left_of(self, some: slice, points: Tensor, queries: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+        if self.left is not None:
+            return self.left[some]
         return self.geometry(self.displacement(some, points, queries), self.valid[some], _ids(some, queries), *parameters)
 
+    def shift_of(self, some: slice, left: Tensor, offset: Tensor | None, bias: Tensor) -> Tensor:
+        """What is the same for all rows: the pre-map's bias through the kernel, and the layer's own bias."""
+        if self.shift is not None:
+            return self.shift[some]
+        return bias[:, None] if offset is None else torch.addmm(bias, left.sum(dim=1), offset)[..., None]
 
-def freeze(work: Work, points: Tensor, queries: Tensor, filters: Tensor | None, parameters: tuple[Tensor, ...]) -> None:
-    """Evaluate the geometry once and keep it: the matrices for the `kernel` order, the features for the others."""
-    lefts = []
-    for number, some in work.chunks():
-        left = work.left(number, some, points, queries, parameters)
+
+@torch.no_grad()
+def frozen(
+    work: Work,
+    points: Tensor,
+    queries: Tensor,
+    filters: Tensor | None,
+    offset: Tensor | None,
+    bias: Tensor,
+    parameters: tuple[Tensor, ...],
+) -> Work:
+    """The same work with its geometry evaluated for good: matrices for the order `kernel`, features for the others."""
+    lefts, shifts = [], []
+    for some in work.chunks():
+        left = work.left_of(some, points, queries, parameters)
+        shifts.append(work.shift_of(some, left, offset, bias).expand(len(left), -1, -1))
         lefts.append(_matrices(left, filters) if work.plan.order == "kernel" and filters is not None else left)
-        if work.plan.order == "push":
-            work.push_plan(number, some)
-    work.lefts, work.low_rank = lefts, work.low_rank and work.plan.order != "kernel"
+    low_rank = work.low_rank and work.plan.order != "kernel"
+    return replace(work, left=torch.cat(lefts), shift=torch.cat(shifts), low_rank=low_rank)
 
 
 def convolve(
@@ -109,10 +128,10 @@ class _Convolution(torch.autograd.Function):
         for part in work.rows(rows):
             some_x = x[..., part].contiguous()
             z = _filtered(some_x, filters) if work.plan.order == "push" else None
-            for number, some in work.chunks():
-                left = work.left(number, some, points, queries, parameters).to(x.dtype)
-                before = _product(work, number, some, left, filters, some_x, z)
-                before += _shift(left, offset, bias)
+            for some in work.chunks():
+                left = work.left_of(some, points, queries, parameters).to(x.dtype)
+                before = _product(work, some, left, filters, some_x, z)
+                before += work.shift_of(some, left, offset, bias)
                 if kept is not None:
                     kept[some, :, part] = before
                 y[some, :, part] = _tail(before, tail) if work.tail else before
@@ -141,7 +160,7 @@ class _Convolution(torch.autograd.Function):
             z = _filtered(some_x, filters) if work.plan.order == "push" and filters is not None else None
             grad_z = None if z is None else torch.zeros_like(z)
             part_grad_x = None if grad_x is None or z is not None else torch.zeros_like(some_x)
-            for number, some in work.chunks():
+            for some in work.chunks():
                 moved = work.displacement(some, points, queries).requires_grad_(needs["points"] or needs["queries"])
                 leaves = [value.detach().requires_grad_(value.requires_grad) for value in parameters]
                 with torch.enable_grad():
@@ -151,11 +170,11 @@ class _Convolution(torch.autograd.Function):
                 if work.tail:
                     before = None if kept is None else kept[some, :, part]
                     if before is None:
-                        before = _product(work, number, some, left, filters, some_x, z) + _shift(left, offset, bias)
+                        before = _product(work, some, left, filters, some_x, z) + work.shift_of(some, left, offset, bias)
                     some_grad = _tail_backward(before, some_grad, tail, grad_tail)
                 grad_bias += some_grad.sum(dim=(0, 2))
                 grad_left = _product_backward(
-                    work, number, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z
+                    work, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z
                 )
                 if offset is not None and grad_offset is not None:
                     summed = some_grad.sum(dim=-1)
@@ -202,9 +221,9 @@ def _traced(
     parameters: tuple[Tensor, ...],
 ) -> Tensor:
     everything = slice(0, len(work.index))
-    left = work.left(0, everything, points, queries, parameters)
+    left = work.left_of(everything, points, queries, parameters)
     matrices = _matrices(left, filters) if work.low_rank and filters is not None else left
-    before = kernel_product(matrices, x, work.index) + _shift(left, offset, bias)
+    before = kernel_product(matrices, x, work.index) + work.shift_of(everything, left, offset, bias)
     return _tail(before, tail) if work.tail else before
 
 
@@ -215,11 +234,6 @@ def _ids(some: slice, queries: Tensor) -> Tensor:
 def _matrices(features: Tensor, filters: Tensor) -> Tensor:
     flat = features.flatten(0, 1) @ filters.flatten(1)
     return flat.view(*features.shape[:2], *filters.shape[1:])
-
-
-def _shift(left: Tensor, offset: Tensor | None, bias: Tensor) -> Tensor:
-    """What is the same for all rows: the pre-map's bias through the kernel, and the layer's own bias."""
-    return bias[:, None] if offset is None else torch.addmm(bias, left.sum(dim=1), offset)[..., None]
 
 
 def _filtered(x: Tensor, filters: Tensor) -> Float[Tensor, "point hidden column"]:
@@ -237,10 +251,10 @@ def _filtered_backward(x: Tensor, filters: Tensor, grad_z: Tensor, grad_filters:
 
 
 def _product(
-    work: Work, number: int, some: slice, left: Tensor, filters: Tensor | None, x: Tensor, z: Tensor | None
+    work: Work, some: slice, left: Tensor, filters: Tensor | None, x: Tensor, z: Tensor | None
 ) -> Float[Tensor, "query out row"]:
     if z is not None:
-        return push_product(left, z, work.push_plan(number, some)).view(len(left), -1, x.shape[-1])
+        return push_product(left, z, work.push_plan(some)).view(len(left), -1, x.shape[-1])
     index = work.index[some]
     if work.plan.order == "pool" and filters is not None:
         return pool_product(left, filters, x, index).contiguous()
@@ -249,7 +263,6 @@ def _product(
 
 def _product_backward(
     work: Work,
-    number: int,
     some: slice,
     left: Tensor,
     filters: Tensor | None,
@@ -261,7 +274,7 @@ def _product_backward(
     grad_z: Tensor | None,
 ) -> Tensor:
     if z is not None and grad_z is not None:
-        return push_product_backward(left, z, work.push_plan(number, some), grad.flatten(1), grad_z)
+        return push_product_backward(left, z, work.push_plan(some), grad.flatten(1), grad_z)
     index = work.index[some]
     if filters is None or grad_filters is None:
         return kernel_product_backward(left, x, index, grad, grad_x)
@@ -275,23 +288,34 @@ def _product_backward(
 def _tail(before: Float[Tensor, "query out row"], tail: tuple[Tensor, ...]) -> Float[Tensor, "query out row"]:
     """y + W₂ σ(W₁ y + b₁) + b₂ with y = σ(before)."""
     expand, expand_bias, reduce, reduce_bias = tail
+    if before.shape[-1] < _MANY_ROWS:
+        y = gelu(before.transpose(1, 2).contiguous())
+        return (y + linear(gelu(linear(y, expand, expand_bias)), reduce, reduce_bias)).transpose(1, 2)
     y = gelu(before)
-    hidden = torch.bmm(expand.expand(len(y), -1, -1), y)
-    hidden += expand_bias[:, None]
+    hidden = torch.baddbmm(expand_bias[:, None], expand.expand(len(y), -1, -1), y)
     return torch.baddbmm(y + reduce_bias[:, None], reduce.expand(len(y), -1, -1), gelu(hidden))
 
 
 def _tail_backward(before: Tensor, grad: Tensor, tail: tuple[Tensor, ...], grads: list[Tensor]) -> Tensor:
     """The gradient of `before`; those of the weights are added to `grads`."""
     expand, expand_bias, reduce, _ = tail
+    if before.shape[-1] < _MANY_ROWS:
+        rows, channels = before.transpose(1, 2).reshape(-1, len(reduce)), grad.transpose(1, 2).reshape(-1, len(reduce))
+        y = gelu(rows)
+        hidden = linear(y, expand, expand_bias)
+        grads[2].addmm_(channels.T, gelu(hidden))
+        grads[3] += channels.sum(dim=0)
+        grad_hidden = gelu_backward(channels @ reduce, hidden)
+        grads[0].addmm_(grad_hidden.T, y)
+        grads[1] += grad_hidden.sum(dim=0)
+        grad_rows = gelu_backward(torch.addmm(channels, grad_hidden, expand), rows)
+        return grad_rows.view(len(before), -1, len(reduce)).transpose(1, 2).contiguous()
     many = len(before)
     y = gelu(before)
-    hidden = torch.bmm(expand.expand(many, -1, -1), y)
-    hidden += expand_bias[:, None]
+    hidden = torch.baddbmm(expand_bias[:, None], expand.expand(many, -1, -1), y)
     grads[2] += torch.bmm(grad, gelu(hidden).transpose(1, 2)).sum(dim=0)
     grads[3] += grad.sum(dim=(0, 2))
-    grad_hidden = torch.ops.aten.gelu_backward(torch.bmm(reduce.T.expand(many, -1, -1), grad), hidden)
+    grad_hidden = gelu_backward(torch.bmm(reduce.T.expand(many, -1, -1), grad), hidden)
     grads[0] += torch.bmm(grad_hidden, y.transpose(1, 2)).sum(dim=0)
     grads[1] += grad_hidden.sum(dim=(0, 2))
-    grad_y = torch.baddbmm(grad, expand.T.expand(many, -1, -1), grad_hidden)
-    return torch.ops.aten.gelu_backward(grad_y, before)
+    return gelu_backward(torch.baddbmm(grad, expand.T.expand(many, -1, -1), grad_hidden), before)

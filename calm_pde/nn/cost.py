@@ -32,6 +32,8 @@ class Sizes(NamedTuple):
     tail: bool
     """Whether a pointwise MLP follows."""
     itemsize: int = 4
+    frozen: bool = False
+    """Whether the kernel is evaluated once and kept."""
 
 
 class Plan(NamedTuple):
@@ -48,7 +50,7 @@ def cost(order: Order, s: Sizes) -> int:
     """Floating-point operations of the forward pass, plus bytes moved in units of operations."""
     pairs, hidden = s.queries * s.neighbors, s.hidden or 0
     if order == "kernel":
-        flops = 2 * pairs * s.inputs * s.outputs * (hidden + s.rows)
+        flops = 2 * pairs * s.inputs * s.outputs * (s.rows + (0 if s.frozen else hidden))
         moved = pairs * s.inputs * (s.outputs + 2 * s.rows)
     elif order == "pool":
         flops = 2 * s.queries * hidden * s.inputs * s.rows * (s.neighbors + s.outputs)
@@ -62,7 +64,7 @@ def cost(order: Order, s: Sizes) -> int:
 def chunk_bytes(order: Order, s: Sizes, rows: int) -> int:
     """Bytes that one query of a chunk holds at the most, backward included: its geometry, and the product or the MLP."""
     hidden = s.hidden or 0
-    geometry = 12 * s.neighbors * (hidden + 2)
+    geometry = 0 if s.frozen else 12 * s.neighbors * (hidden + 2)
     if order == "kernel":
         product = 2 * s.neighbors * s.inputs * (s.outputs + rows)
     elif order == "pool":
@@ -77,6 +79,9 @@ def plan(s: Sizes, budget: int) -> Plan:
     """The cheapest order that fits, in chunks that stay within the budget."""
     orders: list[Order] = ["kernel"] if s.hidden is None else ["kernel", "pool", "push"]
     orders = [order for order in orders if _rows(order, s, budget) >= 1]
+    matrices = s.queries * s.neighbors * s.inputs * s.outputs * s.itemsize
+    if s.frozen and s.hidden is not None and matrices > budget:
+        orders.remove("kernel")
     order = min(orders, key=lambda order: cost(order, s))
     rows, room = _rows(order, s, budget), min(WORKING_SET, budget // 4)
     while rows > 1 and chunk_bytes(order, s, rows) > budget // 4:

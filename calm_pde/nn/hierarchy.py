@@ -35,7 +35,7 @@ class Hierarchy(nn.ModuleList):
             outside = queries if layer.queries is None else None
             where = layer.where(outside)
             clouds = count_clouds(lead, points, where, mask)
-            rows = rows_last(x, clouds) if rows is None else _regrouped(rows, clouds)
+            rows = rows_last(x, clouds) if rows is None else regrouped(rows, clouds)
             rows = layer.convolve_rows(rows, points, outside, mask, None if neighbors is None else neighbors[depth])
             points, mask = where, None
         return (x if rows is None else rows_first(rows, lead)), points
@@ -50,7 +50,7 @@ class Hierarchy(nn.ModuleList):
         return tuple(found)
 
 
-def _regrouped(x: Float[Tensor, "cloud point channel row"], clouds: int) -> Tensor:
+def regrouped(x: Float[Tensor, "cloud point channel row"], clouds: int) -> Tensor:
     """The samples as rows of one cloud, or as clouds of their own."""
     if clouds == len(x):
         return x

@@ -171,11 +171,11 @@ class CalmLayer(nn.Module):
                 parts = [self.convolve_rows(x, points, some, mask) for some in where.split(block, dim=-2)]
                 return torch.cat(parts, dim=1)
             neighbors = self.neighbors(points, queries, mask)
-        work, points, where = self._work(neighbors, points, where, clouds, num_points, rows)
+        work, points, where = self.work(neighbors, points, where, clouds, num_points, rows)
         x = x.flatten(0, 1)
         filters, offset = self.kernel.filters, None
         if filters is not None and len(filters) * self.out_channels <= len(x) * rows:
-            filters, offset = self._folded(filters)
+            filters, offset = self.folded(filters)
         else:
             x = torch.baddbmm(self.mix.bias[:, None], self.mix.weight.expand(len(x), -1, -1), x)
         tail = self.mlp.weights if work.tail and self.mlp is not None else ()
@@ -186,8 +186,8 @@ class CalmLayer(nn.Module):
             y = (y + self.mlp(y)).transpose(-1, -2)
         return y
 
-    def _work(
-        self, neighbors: Neighbors, points: Tensor, where: Tensor, clouds: int, num_points: int, rows: int
+    def work(
+        self, neighbors: Neighbors, points: Tensor, where: Tensor, clouds: int, num_points: int, rows: int, baked: bool = False
     ) -> tuple[Work, Tensor, Tensor]:
         """All clouds as one, with points and queries one cloud after the other."""
         first = num_points * torch.arange(clouds, device=points.device)[:, None, None]
@@ -196,19 +196,31 @@ class CalmLayer(nn.Module):
         points = points.expand(clouds, *points.shape[-2:]).flatten(0, 1)
         where = where.expand(clouds, *where.shape[-2:]).flatten(0, 1)
         hidden = None if self.kernel.filters is None else len(self.kernel.filters)
-        dropped = self.training and self.dropout.p > 0
+        dropped = self.training and self.dropout.p > 0 and not baked
         tail = self.mlp is not None and not dropped
         sizes = Sizes(
-            len(points), len(where), index.shape[-1], rows, self.in_channels, self.out_channels, hidden, tail, where.itemsize
+            points=len(points),
+            queries=len(where),
+            neighbors=index.shape[-1],
+            rows=rows,
+            inputs=self.in_channels,
+            outputs=self.out_channels,
+            hidden=hidden,
+            tail=tail,
+            itemsize=where.itemsize,
+            frozen=baked,
         )
-        plan = self.plan(sizes)
-        return Work(plan, self.kernel.geometry, self.periodic, index, valid, hidden is not None, tail), points, where
+        return (
+            Work(self.plan(sizes), self.kernel.geometry, self.periodic, index, valid, hidden is not None, tail),
+            points,
+            where,
+        )
 
     def plan(self, sizes: Sizes) -> Plan:
         """The order and the chunks of the contraction for these sizes."""
         return plan(sizes, self.memory_budget)
 
-    def _folded(self, filters: Tensor) -> tuple[Tensor, Tensor]:
+    def folded(self, filters: Tensor) -> tuple[Tensor, Tensor]:
         """The pointwise map before the convolution, folded into the filters; its bias becomes an offset of the features."""
         return torch.einsum("hio,ij->hjo", filters, self.mix.weight).contiguous(), torch.einsum(
             "hio,i->ho", filters, self.mix.bias
@@ -225,6 +237,7 @@ class CalmLayer(nn.Module):
         """The receptive field of every query of this layer; valid until the queries or points move."""
         where = self.where(queries)
         shape = points.shape[-2:]
+        still = not torch.is_grad_enabled() or not (points.requires_grad or where.requires_grad)
         if mask is not None:
             points = points.expand(*mask.shape[:-1], *shape) if points.ndim == 2 else points
             mask = mask.view(-1, shape[0])
@@ -234,6 +247,7 @@ class CalmLayer(nn.Module):
             self.receptive_field,
             self.periodic,
             mask,
+            still,
         )
 
     def where(self, queries: Tensor | None) -> Tensor:

@@ -22,9 +22,9 @@ class Block(nn.Module):
         self.mlp = PointwiseMLP(width, 2 * width, generator)
 
     def forward(
-        self, x: Float[Tensor, "batch token channel"], distances: Float[Tensor, "token token"]
+        self, x: Float[Tensor, "batch token channel"], minus_distances: Float[Tensor, "token token"]
     ) -> Float[Tensor, "batch token channel"]:
-        x = x + self.attention(x, distances)
+        x = x + self.attention(x, minus_distances)
         return x + self.mlp(x)
 
 
@@ -53,14 +53,14 @@ class Processor(nn.Module):
 
     def at(self, positions: Float[Tensor, "token dim"]) -> Callable[[Tensor], Tensor]:
         """ψ(·, P) as a function of the tokens; what depends on the positions alone is computed once."""
-        distances = pairwise_squared_distances(positions, self.periodic)
+        minus_distances = -pairwise_squared_distances(positions, self.periodic)
         of_tokens, of_positions = self.to_in.weight.split([self.to_out.out_features, self.fourier.width], dim=1)
         place = nn.functional.linear(self.fourier(positions), of_positions, self.to_in.bias)
 
         def velocity(z: Tensor) -> Tensor:
             x = nn.functional.linear(z, of_tokens) + place
             for block in self.blocks:
-                x = block(x, distances)
+                x = block(x, minus_distances)
             return self.to_out(x)
 
         return velocity
