@@ -92,3 +92,35 @@ def test_one_cloud_asked_by_many_samples():
         width = alone.indices.shape[-1]
         assert torch.equal(together.indices[sample, :, :width], alone.indices[0])
         assert torch.equal(together.valid[sample, :, :width], alone.valid[0])
+
+
+def test_cold_and_warm_caches_give_the_same_bits():
+    points, queries = grid(8, 2)[None], random_cloud(20, 2)[None]
+    module.TREES.entries.clear()
+    module.FIELDS.entries.clear()
+    cold = receptive_field(points, queries, 0.1, (True, False), still=True)
+    warm_tree = receptive_field(points, queries, 0.1, (True, False))
+    warm = receptive_field(points.clone(), queries.clone(), 0.1, (True, False), still=True)
+    assert warm is cold
+    assert all(torch.equal(a, b) for a, b in zip(cold, warm_tree, strict=True))
+    other = receptive_field(points, queries, 0.2, (True, False), still=True)
+    assert other.indices.shape != cold.indices.shape
+    moved = receptive_field(points + 0.01, queries, 0.1, (True, False), still=True)
+    assert moved is not cold
+
+
+def test_the_cache_forgets_the_oldest_beyond_its_limit():
+    cache = module.ContentCache(limit=100)
+    made = []
+
+    def entry(number: int, size: int) -> int:
+        def compute() -> tuple[int, int]:
+            made.append(number)
+            return size, number
+
+        return cache.get("", (torch.tensor([number]),), compute)
+
+    assert [entry(1, 60), entry(2, 30), entry(1, 60), entry(3, 30), entry(1, 60), entry(2, 30)] == [1, 2, 1, 3, 1, 2]
+    assert made == [1, 2, 3, 2]
+    assert entry(4, 1000) == 4
+    assert sum(size for size, _ in cache.entries.values()) <= 100

@@ -15,8 +15,10 @@ from torch.nn.functional import gelu, linear
 
 from calm_pde.geometry import wrap
 from calm_pde.nn.cost import Plan
+from calm_pde.nn.precision import autocast_type, full_precision
 from calm_pde.nn.products import (
     PushPlan,
+    Scratch,
     kernel_product,
     kernel_product_backward,
     pool_product,
@@ -53,11 +55,12 @@ class Work:
     pushes: dict[tuple[int, int], PushPlan] = field(default_factory=dict)
 
     def chunks(self) -> Iterator[slice]:
-        for start in range(0, len(self.index), self.plan.chunk):
+        starts = range(0, len(self.index), self.plan.chunk)
+        for start in starts[:2] if self.index.is_meta else starts:  # without data, what one chunk holds, all hold
             yield slice(start, min(start + self.plan.chunk, len(self.index)))
 
     def rows(self, count: int) -> list[slice]:
-        return [slice(start, start + self.plan.rows) for start in range(0, count, self.plan.rows)]
+        return [slice(start, min(start + self.plan.rows, count)) for start in range(0, count, self.plan.rows)]
 
     def push_plan(self, some: slice) -> PushPlan:
         key = (some.start, some.stop)
@@ -111,7 +114,17 @@ def convolve(
     tail: tuple[Tensor, ...],
     parameters: tuple[Tensor, ...],
 ) -> Float[Tensor, "query out row"]:
-    """Σ features·filters·x + Σ features·offset + bias, and behind it, with a tail, σ and y + W₂ σ(W₁ y + b₁) + b₂."""
+    """Σ features·filters·x + Σ features·offset + bias, and behind it, with a tail, σ and y + W₂ σ(W₁ y + b₁) + b₂.
+
+    Under autocast the products run in its type; displacements, Fourier phases and softmax stay as they are.
+    """
+    narrow = autocast_type(x)
+    if narrow is not None:
+        x, bias, tail = x.to(narrow), bias.to(narrow), tuple(value.to(narrow) for value in tail)
+        filters = None if filters is None else filters.to(narrow)
+        offset = None if offset is None else offset.to(narrow)
+        with full_precision(x):
+            return convolve(work, x, points, queries, filters, offset, bias, tail, parameters)
     if torch.compiler.is_compiling():  # a tracer sees the plain formula and finds its own backward
         return _traced(work, x, points, queries, filters, offset, bias, tail, parameters)
     return _Convolution.apply(work, len(tail), x, points, queries, filters, offset, bias, *tail, *parameters)  # pyright: ignore[reportReturnType]
@@ -125,28 +138,34 @@ class _Convolution(torch.autograd.Function):
         y = x.new_empty(num_queries, len(bias), rows)
         differentiable = any(ctx.needs_input_grad)
         kept = torch.empty_like(y) if work.tail and differentiable and work.plan.keep else None
+        scratch = Scratch()
         for part in work.rows(rows):
             some_x = x[..., part].contiguous()
             z = _filtered(some_x, filters) if work.plan.order == "push" else None
             for some in work.chunks():
                 left = work.left_of(some, points, queries, parameters).to(x.dtype)
-                before = _product(work, some, left, filters, some_x, z)
+                before = _product(work, some, left, filters, some_x, z, scratch)
                 before += work.shift_of(some, left, offset, bias)
                 if kept is not None:
                     kept[some, :, part] = before
-                y[some, :, part] = _tail(before, tail) if work.tail else before
+                y[some, :, part] = _tail(before, tail, scratch) if work.tail else before
+                del before
         ctx.work, ctx.num_tail = work, num_tail
         ctx.save_for_backward(x, points, queries, filters, offset, bias, kept, *rest)
         return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,) = grads
+        with full_precision(grads[0]):
+            return _Convolution.gradients(ctx, grads[0])
+
+    @staticmethod
+    def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         work: Work = ctx.work
         x, points, queries, filters, offset, bias, kept, *rest = ctx.saved_tensors
         tail, parameters = tuple(rest[: ctx.num_tail]), tuple(rest[ctx.num_tail :])
         needs = dict(zip(("x", "points", "queries", "filters", "offset", "bias"), ctx.needs_input_grad[2:8], strict=True))
-        grad_x = torch.zeros_like(x) if needs["x"] else None
+        grad_x = x.new_zeros(x.shape) if needs["x"] else None
         grad_filters = None if filters is None else filters.new_zeros(filters.shape)  # contiguous: added to through views
         grad_offset = None if offset is None else torch.zeros_like(offset)
         grad_bias = torch.zeros_like(bias)
@@ -155,11 +174,15 @@ class _Convolution(torch.autograd.Function):
         grad_tail = [torch.zeros_like(value) for value in tail]
         grad_parameters = [torch.zeros_like(value) if value.requires_grad else None for value in parameters]
 
+        scratch = Scratch()
         for part in work.rows(x.shape[-1]):
             some_x = x[..., part].contiguous()
             z = _filtered(some_x, filters) if work.plan.order == "push" and filters is not None else None
             grad_z = None if z is None else torch.zeros_like(z)
-            part_grad_x = None if grad_x is None or z is not None else torch.zeros_like(some_x)
+            whole = part == slice(0, x.shape[-1])
+            part_grad_x = None
+            if grad_x is not None and z is None:
+                part_grad_x = grad_x if whole else torch.zeros_like(some_x)
             for some in work.chunks():
                 moved = work.displacement(some, points, queries).requires_grad_(needs["points"] or needs["queries"])
                 leaves = [value.detach().requires_grad_(value.requires_grad) for value in parameters]
@@ -170,11 +193,13 @@ class _Convolution(torch.autograd.Function):
                 if work.tail:
                     before = None if kept is None else kept[some, :, part]
                     if before is None:
-                        before = _product(work, some, left, filters, some_x, z) + work.shift_of(some, left, offset, bias)
-                    some_grad = _tail_backward(before, some_grad, tail, grad_tail)
+                        before = _product(work, some, left, filters, some_x, z, scratch) + work.shift_of(
+                            some, left, offset, bias
+                        )
+                    some_grad = _tail_backward(before, some_grad, tail, grad_tail, scratch)
                 grad_bias += some_grad.sum(dim=(0, 2))
                 grad_left = _product_backward(
-                    work, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z
+                    work, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z, scratch
                 )
                 if offset is not None and grad_offset is not None:
                     summed = some_grad.sum(dim=-1)
@@ -193,8 +218,11 @@ class _Convolution(torch.autograd.Function):
                         total += next(found)
             if z is not None and grad_z is not None and filters is not None and grad_filters is not None:
                 part_grad_x = _filtered_backward(some_x, filters, grad_z, grad_filters)
-            if grad_x is not None and part_grad_x is not None:
-                grad_x[..., part] += part_grad_x
+            if grad_x is not None and part_grad_x is not None and part_grad_x is not grad_x:
+                if whole:
+                    grad_x = part_grad_x
+                else:
+                    grad_x[..., part] = part_grad_x
         return (
             None,
             None,
@@ -251,14 +279,15 @@ def _filtered_backward(x: Tensor, filters: Tensor, grad_z: Tensor, grad_filters:
 
 
 def _product(
-    work: Work, some: slice, left: Tensor, filters: Tensor | None, x: Tensor, z: Tensor | None
+    work: Work, some: slice, left: Tensor, filters: Tensor | None, x: Tensor, z: Tensor | None, scratch: Scratch
 ) -> Float[Tensor, "query out row"]:
     if z is not None:
-        return push_product(left, z, work.push_plan(some)).view(len(left), -1, x.shape[-1])
+        return push_product(left, z, work.push_plan(some), scratch).view(len(left), -1, x.shape[-1])
     index = work.index[some]
     if work.plan.order == "pool" and filters is not None:
         return pool_product(left, filters, x, index).contiguous()
-    return kernel_product(_matrices(left, filters) if work.low_rank and filters is not None else left, x, index)
+    matrices = _matrices(left, filters) if work.low_rank and filters is not None else left
+    return kernel_product(matrices, x, index, scratch)
 
 
 def _product_backward(
@@ -272,31 +301,35 @@ def _product_backward(
     grad_x: Tensor | None,
     grad_filters: Tensor | None,
     grad_z: Tensor | None,
+    scratch: Scratch,
 ) -> Tensor:
     if z is not None and grad_z is not None:
         return push_product_backward(left, z, work.push_plan(some), grad.flatten(1), grad_z)
     index = work.index[some]
     if filters is None or grad_filters is None:
-        return kernel_product_backward(left, x, index, grad, grad_x)
+        return kernel_product_backward(left, x, index, grad, grad_x, scratch)
     if work.plan.order == "pool":
         return pool_product_backward(left, filters, x, index, grad, grad_x, grad_filters)
-    grad_matrices = kernel_product_backward(_matrices(left, filters), x, index, grad, grad_x).flatten(2).flatten(0, 1)
+    grad_matrices = kernel_product_backward(_matrices(left, filters), x, index, grad, grad_x, scratch)
+    grad_matrices = grad_matrices.flatten(2).flatten(0, 1)
     grad_filters.flatten(1).addmm_(left.flatten(0, 1).T, grad_matrices)
     return (grad_matrices @ filters.flatten(1).T).view_as(left)
 
 
-def _tail(before: Float[Tensor, "query out row"], tail: tuple[Tensor, ...]) -> Float[Tensor, "query out row"]:
+def _tail(
+    before: Float[Tensor, "query out row"], tail: tuple[Tensor, ...], scratch: Scratch | None = None
+) -> Float[Tensor, "query out row"]:
     """y + W₂ σ(W₁ y + b₁) + b₂ with y = σ(before)."""
     expand, expand_bias, reduce, reduce_bias = tail
     if before.shape[-1] < _MANY_ROWS:
         y = gelu(before.transpose(1, 2).contiguous())
         return (y + linear(gelu(linear(y, expand, expand_bias)), reduce, reduce_bias)).transpose(1, 2)
     y = gelu(before)
-    hidden = torch.baddbmm(expand_bias[:, None], expand.expand(len(y), -1, -1), y)
-    return torch.baddbmm(y + reduce_bias[:, None], reduce.expand(len(y), -1, -1), gelu(hidden))
+    active = _gelu(_hidden(y, expand, expand_bias, scratch), "active", scratch)
+    return torch.baddbmm(y + reduce_bias[:, None], reduce.expand(len(y), -1, -1), active)
 
 
-def _tail_backward(before: Tensor, grad: Tensor, tail: tuple[Tensor, ...], grads: list[Tensor]) -> Tensor:
+def _tail_backward(before: Tensor, grad: Tensor, tail: tuple[Tensor, ...], grads: list[Tensor], scratch: Scratch) -> Tensor:
     """The gradient of `before`; those of the weights are added to `grads`."""
     expand, expand_bias, reduce, _ = tail
     if before.shape[-1] < _MANY_ROWS:
@@ -311,11 +344,23 @@ def _tail_backward(before: Tensor, grad: Tensor, tail: tuple[Tensor, ...], grads
         grad_rows = gelu_backward(torch.addmm(channels, grad_hidden, expand), rows)
         return grad_rows.view(len(before), -1, len(reduce)).transpose(1, 2).contiguous()
     many = len(before)
-    y = gelu(before)
-    hidden = torch.baddbmm(expand_bias[:, None], expand.expand(many, -1, -1), y)
-    grads[2] += torch.bmm(grad, gelu(hidden).transpose(1, 2)).sum(dim=0)
+    y = _gelu(before, "y", scratch)
+    hidden = _hidden(y, expand, expand_bias, scratch)
+    active = _gelu(hidden, "active", scratch)
+    grads[2] += torch.bmm(grad, active.transpose(1, 2)).sum(dim=0)
     grads[3] += grad.sum(dim=(0, 2))
-    grad_hidden = gelu_backward(torch.bmm(reduce.T.expand(many, -1, -1), grad), hidden)
+    grad_hidden = torch.bmm(reduce.T.expand(many, -1, -1), grad, out=active)
+    torch.ops.aten.gelu_backward.grad_input(grad_hidden, hidden, grad_input=grad_hidden)
     grads[0] += torch.bmm(grad_hidden, y.transpose(1, 2)).sum(dim=0)
     grads[1] += grad_hidden.sum(dim=(0, 2))
-    return gelu_backward(torch.baddbmm(grad, expand.T.expand(many, -1, -1), grad_hidden), before)
+    grad_y = torch.baddbmm(grad, expand.T.expand(many, -1, -1), grad_hidden)
+    return torch.ops.aten.gelu_backward.grad_input(grad_y, before, grad_input=grad_y)
+
+
+def _gelu(x: Tensor, name: str, scratch: Scratch | None) -> Tensor:
+    return gelu(x) if scratch is None else torch.ops.aten.gelu.out(x, out=scratch.new(name, x, *x.shape))
+
+
+def _hidden(y: Tensor, expand: Tensor, bias: Tensor, scratch: Scratch | None) -> Tensor:
+    out = None if scratch is None else scratch.new("hidden", y, len(y), len(expand), y.shape[-1])
+    return torch.baddbmm(bias[:, None], expand.expand(len(y), -1, -1), y, out=out)

@@ -7,11 +7,13 @@ import math
 import torch
 from torch import nn
 
+from calm_pde.nn.precision import full_precision
 from calm_pde.types import Float, Tensor
 
 
 def fourier_features(d: Float[Tensor, "*axes dim"], frequencies: Float[Tensor, "dim half"]) -> Float[Tensor, "*axes feature"]:
-    phase = d @ (2 * math.pi * frequencies)
+    with full_precision(d):
+        phase = d @ (2 * math.pi * frequencies)
     return torch.cat([phase.sin(), phase.cos()], dim=-1)
 
 

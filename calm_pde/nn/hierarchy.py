@@ -38,7 +38,7 @@ class Hierarchy(nn.ModuleList):
             rows = rows_last(x, clouds) if rows is None else regrouped(rows, clouds)
             rows = layer.convolve_rows(rows, points, outside, mask, None if neighbors is None else neighbors[depth])
             points, mask = where, None
-        return (x if rows is None else rows_first(rows, lead)), points
+        return (x if rows is None else rows_first(rows, lead).to(x.dtype)), points
 
     def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> tuple[Neighbors, ...]:
         """The receptive fields of all layers."""

@@ -152,7 +152,7 @@ class CalmLayer(nn.Module):
         if mask is not None:
             points, x = without_masked(points, x, mask)
         y = self.convolve_rows(rows_last(x, clouds), points, queries, mask, neighbors)
-        return rows_first(y, lead), where
+        return rows_first(y, lead).to(x.dtype), where
 
     def convolve_rows(
         self,

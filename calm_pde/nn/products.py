@@ -11,6 +11,7 @@ which gathers again instead of saving and adds what it finds to gradients of the
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -21,10 +22,29 @@ from calm_pde.types import Bool, Float, Int, Tensor
 _PUSH_GROUPS = 8  # points are taken in groups of similar popularity, each padded to its most popular point
 
 
+class Scratch:
+    """Buffers that chunk after chunk writes to again: fresh memory costs more to map than to fill."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Tensor] = {}
+
+    def new(self, name: str, like: Tensor, *shape: int) -> Tensor:
+        """A tensor of this shape; what was last asked for under the name is overwritten."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.numel() < size:
+            self._buffers.pop(name, None)
+            buffer = self._buffers[name] = like.new_empty(size)
+        return buffer[:size].view(shape)
+
+
 def kernel_product(
-    matrices: Float[Tensor, "query neighbor in out"], x: Float[Tensor, "point in row"], index: Int[Tensor, "query neighbor"]
+    matrices: Float[Tensor, "query neighbor in out"],
+    x: Float[Tensor, "point in row"],
+    index: Int[Tensor, "query neighbor"],
+    scratch: Scratch | None = None,
 ) -> Float[Tensor, "query out row"]:
-    return torch.bmm(_stacked(matrices).transpose(1, 2), _gathered(x, index))
+    return torch.bmm(_stacked(matrices).transpose(1, 2), _gathered(x, index, scratch))
 
 
 def kernel_product_backward(
@@ -33,11 +53,14 @@ def kernel_product_backward(
     index: Int[Tensor, "query neighbor"],
     grad: Float[Tensor, "query out row"],
     grad_x: Float[Tensor, "point in row"] | None,
+    scratch: Scratch | None = None,
 ) -> Float[Tensor, "query neighbor in out"]:
     """The gradient of the matrices; that of x is added to `grad_x`."""
-    grad_matrices = torch.bmm(_gathered(x, index), grad.transpose(1, 2)).view_as(matrices)
-    if grad_x is not None:
-        grad_x.index_add_(0, index.flatten(), torch.bmm(_stacked(matrices), grad).view(-1, *x.shape[1:]))
+    gathered = _gathered(x, index, scratch)
+    grad_matrices = torch.bmm(gathered, grad.transpose(1, 2)).view_as(matrices)
+    if grad_x is not None:  # the gathered neighbors have served, so their gradient may take their place
+        torch.bmm(_stacked(matrices), grad, out=gathered)
+        grad_x.index_add_(0, index.flatten(), gathered.view(-1, *x.shape[1:]))
     return grad_matrices
 
 
@@ -83,6 +106,8 @@ class PushPlan(NamedTuple):
 
 
 def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query neighbor"]) -> PushPlan:
+    if index.is_meta:
+        return _typical_push_plan(index)
     pairs = valid.flatten().nonzero().squeeze(-1)
     point_of = index.flatten()[pairs]
     point_of, order = point_of.sort(stable=True)
@@ -104,12 +129,26 @@ def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query n
     return PushPlan(tuple(groups), position.view_as(index), total)
 
 
+def _typical_push_plan(index: Int[Tensor, "query neighbor"]) -> PushPlan:
+    """The shapes of a plan where nothing but shapes is known: every query's own point, an eighth of padding."""
+    slots = -(-index.numel() * 9 // 8 // _PUSH_GROUPS)
+    group = (index.new_empty(1), index.new_empty(1, slots))
+    return PushPlan((group,) * _PUSH_GROUPS, index, slots * _PUSH_GROUPS)
+
+
 def push_product(
-    features: Float[Tensor, "query neighbor hidden"], z: Float[Tensor, "point hidden column"], plan: PushPlan
+    features: Float[Tensor, "query neighbor hidden"],
+    z: Float[Tensor, "point hidden column"],
+    plan: PushPlan,
+    scratch: Scratch | None = None,
 ) -> Float[Tensor, "query column"]:
     """Σ_n features_qn · z_{index(q,n)}, with columns = out × rows."""
     padded = _with_zero_row(features.flatten(0, 1))
-    answers = z.new_empty(plan.num_slots + 1, z.shape[-1])
+    answers = (
+        z.new_empty(plan.num_slots + 1, z.shape[-1])
+        if scratch is None
+        else scratch.new("answers", z, plan.num_slots + 1, z.shape[-1])
+    )
     answers[-1] = 0
     done = 0
     for points, served in plan.groups:
@@ -141,9 +180,10 @@ def _stacked(matrices: Tensor) -> Tensor:
     return matrices.reshape(len(matrices), -1, matrices.shape[-1])
 
 
-def _gathered(x: Tensor, index: Tensor) -> Tensor:
+def _gathered(x: Tensor, index: Tensor, scratch: Scratch | None = None) -> Tensor:
     """(query, neighbor × in, row)."""
-    return x.index_select(0, index.flatten()).view(len(index), -1, x.shape[-1])
+    out = None if scratch is None else scratch.new("gathered", x, index.numel(), *x.shape[1:])
+    return torch.index_select(x, 0, index.flatten(), out=out).view(len(index), -1, x.shape[-1])
 
 
 def _pooled(features: Tensor, x: Tensor, index: Tensor) -> Tensor:

@@ -102,6 +102,22 @@ def test_gradcheck_of_every_order(chosen):
     assert torch.autograd.gradcheck(output, [value.clone().requires_grad_() for value in inputs])
 
 
+@pytest.mark.parametrize("rows", [3, 70], ids=["few rows", "many rows"])
+def test_pointwise_part_for_few_and_many_rows(rows):
+    """Both layouts of the pointwise MLP, forward and backward, against the module's own formula."""
+    layer = layer_of(False, Plan("kernel", 3, 10**6, True))
+    bare = layer_of(False, Plan("kernel", 3, 10**6, True))
+    x, points = random_cloud(rows * 25, 3).view(rows, 25, 3), random_cloud(25, 2)
+    y, _ = layer(x, points)
+    bare.dropout.p = 1e-300  # training with dropout takes the plain path, and this much drops nothing
+    z, _ = bare(x, points)
+    assert relative_error(y, z) < 1e-12
+    for value in (y, z):
+        value.square().sum().backward()
+    for ours, plain in zip(layer.parameters(), bare.parameters(), strict=True):
+        assert relative_error(ours.grad, plain.grad) < 1e-11  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_distance_kernel_in_chunks(chunk):
     whole = layer_of(False, kernel="distance")
@@ -166,6 +182,37 @@ def test_the_cheapest_order_is_the_cheapest():
     for sizes, _ in LAYERS:
         chosen = plan(sizes, 2**40)
         assert cost(chosen.order, sizes) == min(cost(order, sizes) for order in ORDERS)
+
+
+def test_queries_are_streamed_where_no_gradient_is_asked(monkeypatch):
+    layer = layer_of(True)
+    x, points, queries = random_cloud(2 * 40, 3).view(2, 40, 3), random_cloud(40, 2), random_cloud(100, 2, seed=1)
+    whole, _ = layer(x, points, queries)
+    monkeypatch.setattr(layer, "_streamed_queries", lambda *arguments: 7)
+    with torch.no_grad():
+        streamed, _ = layer(x, points, queries)
+    assert relative_error(streamed, whole) < 1e-12
+
+
+def test_bfloat16_is_close_and_keeps_geometry_precise():
+    layer = layer_of(False).float()
+    x, points = torch.randn(2, 25, 3), torch.rand(25, 2)
+    precise, _ = layer(x, points)
+    precise.square().sum().backward()
+    expected = [parameter.grad.clone() for parameter in layer.parameters() if parameter.grad is not None]
+    layer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        narrow, _ = layer(x, points)
+        work, *_ = layer.work(layer.neighbors(points), points, layer.where(None), 1, 25, 2)
+        where = layer.where(None)
+        features = work.left_of(slice(0, 10), points, where, layer.kernel.geometry_parameters)
+    assert narrow.dtype == torch.float32
+    assert features.dtype == torch.float32
+    assert 1e-5 < relative_error(narrow, precise) < 2e-2
+    narrow.square().sum().backward()
+    found = [parameter.grad for parameter in layer.parameters() if parameter.grad is not None]
+    for a, b in zip(found, expected, strict=True):
+        assert relative_error(a, b) < 0.1
 
 
 def test_a_budget_is_a_number_of_bytes():

@@ -1,0 +1,92 @@
+"""How the benchmarks measure: both sides interleaved in one process, peaks of memory in fresh ones, results with provenance."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+
+
+def interleaved(programs: dict[str, Callable[[], Any]], repeats: int = 10) -> dict[str, list[float]]:
+    """Seconds of each program, taken in turns after one warm-up each."""
+    times: dict[str, list[float]] = {name: [] for name in programs}
+    for program in programs.values():
+        program()
+    for _ in range(repeats):
+        for name, program in programs.items():
+            start = time.perf_counter()
+            program()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def spread(times: list[float]) -> str:
+    """The minimum with median and maximum behind it, in milliseconds."""
+    low, middle, high = min(times), statistics.median(times), max(times)
+    return f"{1000 * low:.0f} ms (median {1000 * middle:.0f}, max {1000 * high:.0f})"
+
+
+def status(name: str) -> int:
+    """VmHWM or VmRSS of this process in bytes."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return 1024 * int(line.split()[1])
+
+
+def in_fresh_process(script: str, *arguments: str) -> str:
+    """The last line that a script of this package prints in a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.{script}", *arguments]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{run.stderr[-2000:]}")
+    return run.stdout.strip().splitlines()[-1]
+
+
+def matmul_peak(size: int = 2048, repeats: int = 8) -> float:
+    """Floating-point operations per second of a large float32 product."""
+    a, out = torch.randn(size, size), torch.empty(size, size)
+    return 2 * size**3 / min(interleaved({"": lambda: torch.mm(a, a, out=out)}, repeats)[""])
+
+
+def copy_bandwidth(megabytes: int = 256, repeats: int = 8) -> float:
+    """Bytes read and written per second by a copy beyond all caches."""
+    source = torch.randn(megabytes * 2**18)
+    target = torch.empty_like(source)
+    return 2 * source.numel() * 4 / min(interleaved({"": lambda: target.copy_(source)}, repeats)[""])
+
+
+def report(name: str, lines: list[str]) -> None:
+    """Print the lines and keep them in a dated file with commit, hardware and versions."""
+    now = datetime.datetime.now(datetime.UTC)
+    git = ["git", "-C", str(ROOT)]
+    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "calm_pde"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    head = [
+        f"# {name}, {now:%Y-%m-%d %H:%M} UTC",
+        "",
+        f"- commit {commit}{' with uncommitted changes' if changed else ''}, seed 0",
+        f"- {processor_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"torch {torch.__version__}",
+        "",
+    ]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{now:%Y-%m-%d}_{name}.md").write_text("\n".join(head + lines) + "\n")
+    print("\n".join(lines))
+
+
+def processor_name() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,37 @@
+"""Rollout of one trajectory of the 2-D Navier-Stokes preset: straightforward, ours, and ours baked."""
+
+from __future__ import annotations
+
+import torch
+
+from benchmarks import straightforward
+from benchmarks.measure import interleaved, report, spread
+from benchmarks.training_step import FRAMES, setting
+
+
+@torch.no_grad()
+def main() -> None:
+    model, grid, values, _ = setting(1)
+    baked = model.bake(grid)
+
+    def plain() -> torch.Tensor:
+        z, p = straightforward.encode(model, values, grid)
+        return straightforward.decode(model, straightforward.advance(model, z, p, FRAMES - 1)[:, 1:], p, grid)
+
+    programs = {
+        "straightforward": plain,
+        "ours": lambda: model(values, grid, FRAMES - 1),
+        "ours, baked": lambda: baked(values, FRAMES - 1),
+    }
+    wanted = programs["straightforward"]()
+    lines = [f"Rollout of one trajectory, 64×64, {FRAMES - 1} steps, float32; minimum of 20 interleaved.", ""]
+    times = interleaved(programs, 20)
+    for name, program in programs.items():
+        error = float((program() - wanted).abs().max() / wanted.abs().max())
+        ratio = min(times["straightforward"]) / min(times[name])
+        lines.append(f"- {name}: {spread(times[name])}, ratio **{ratio:.1f}**, differs by {error:.1e}")
+    report("rollout", lines)
+
+
+if __name__ == "__main__":
+    main()

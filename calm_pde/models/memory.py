@@ -1,0 +1,110 @@
+"""Peak memory before the run: the step is carried out on tensors without data, and what would be alive is counted."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from calm_pde.models.doors import frames
+from calm_pde.neighbors import Neighbors, neighborhood_size
+from calm_pde.nn.hierarchy import Hierarchy
+from calm_pde.types import Tensor
+
+if TYPE_CHECKING:
+    from calm_pde.models.calm import CalmPDE
+
+
+ALLOCATOR_SHARE = 1.15  # memory that the allocator holds beyond live tensors, as measured over the presets (docs/engine.md)
+PROCESS_BYTES = 30 * 2**20  # threads, libraries' buffers and code that a first step brings in
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts the bytes of all storages that operations make while they are alive, and the highest sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._users: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        known = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self._follow(leaf, known)
+        return result
+
+    def _follow(self, tensor: Tensor, known: set[int]) -> None:
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self._users:
+            if key in known:  # a view of something that was there before the count began
+                return
+            self._users[key] = 0
+            self.now += size
+            self.peak = max(self.peak, self.now)
+        self._users[key] += 1
+        weakref.finalize(tensor, self._leave, key, size)
+
+    def _leave(self, key: int, size: int) -> None:
+        self._users[key] -= 1
+        if self._users[key] == 0:
+            del self._users[key]
+            self.now -= size
+
+
+def predicted_peak(
+    model: CalmPDE,
+    num_points: int,
+    batch: int,
+    num_steps: int | None,
+    num_queries: int | None = None,
+    own_meshes: bool = False,
+    training: bool = True,
+) -> int:
+    """Bytes that a step takes at the most beyond what is there before it, from shapes alone.
+
+    A training step encodes, takes `num_steps` latent steps, decodes all frames with the first, and goes backward from a
+    mean squared error. Without training it is the forward pass. Neighbor lists are counted, search chunks are not.
+    """
+    config = model.config
+    empty = copy.deepcopy(model).to("meta").train(training)
+    dtype = next(model.parameters()).dtype
+    lead = (batch,) if own_meshes else ()
+    num_queries = num_queries or num_points
+
+    def new(*shape: int, kind: torch.dtype = dtype) -> Tensor:
+        return torch.empty(shape, dtype=kind, device="meta")
+
+    values, points, queries = (
+        new(batch, num_points, config.in_channels),
+        new(*lead, num_points, config.dim),
+        new(*lead, num_queries, config.dim),
+    )
+    kinds = new(*lead, num_points, kind=torch.int64) if config.node_types else None
+
+    def neighbors(layers: Hierarchy, cloud: Tensor) -> tuple[Neighbors, ...]:
+        found = []
+        for layer in layers:
+            where = queries if layer.queries is None else layer.queries
+            clouds = batch if 3 in (cloud.ndim, where.ndim) else 1
+            shape = (clouds, where.shape[-2], neighborhood_size(layer.receptive_field, cloud.shape[-2]))
+            found.append(Neighbors(new(*shape, kind=torch.int64), new(*shape, kind=torch.bool)))
+            cloud = where
+        return tuple(found)
+
+    with LiveBytes() as count, torch.set_grad_enabled(training):
+        encoder = neighbors(empty.encoder, points)
+        z, p = empty.encoder.convolve(empty.features(values, kinds), points, None, None, encoder)
+        steps = frames(empty.checked_steps(num_steps, None), None)
+        zs = empty.advance(z, p, len(steps))
+        decoder = neighbors(empty.decoder, p)
+        u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
+        if training:
+            (u - new(*u.shape)).square().mean().backward()
+    return int(ALLOCATOR_SHARE * count.peak) + PROCESS_BYTES
