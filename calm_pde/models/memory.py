@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 from calm_pde.models.doors import frames
 from calm_pde.neighbors import Neighbors, neighborhood_size
 from calm_pde.nn.hierarchy import Hierarchy
+from calm_pde.nn.products import SCRATCH
 from calm_pde.types import Tensor
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def predicted_peak(
             cloud = where
         return tuple(found)
 
+    SCRATCH.clear()  # so that its buffers are counted, and not kept without data
     with LiveBytes() as count, torch.set_grad_enabled(training):
         encoder = neighbors(empty.encoder, points)
         z, p = empty.encoder.convolve(empty.features(values, kinds), points, None, None, encoder)
@@ -107,4 +109,5 @@ def predicted_peak(
         u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
         if training:
             (u - new(*u.shape)).square().mean().backward()
+    SCRATCH.clear()
     return int(ALLOCATOR_SHARE * count.peak) + PROCESS_BYTES

@@ -17,6 +17,7 @@ from calm_pde.geometry import wrap
 from calm_pde.nn.cost import Plan
 from calm_pde.nn.precision import autocast_type, full_precision
 from calm_pde.nn.products import (
+    SCRATCH,
     PushPlan,
     Scratch,
     kernel_product,
@@ -138,18 +139,18 @@ class _Convolution(torch.autograd.Function):
         y = x.new_empty(num_queries, len(bias), rows)
         differentiable = any(ctx.needs_input_grad)
         kept = torch.empty_like(y) if work.tail and differentiable and work.plan.keep else None
-        scratch = Scratch()
+        scratch = SCRATCH
         for part in work.rows(rows):
             some_x = x[..., part].contiguous()
-            z = _filtered(some_x, filters) if work.plan.order == "push" else None
+            z = _filtered(some_x, filters, scratch) if work.plan.order == "push" else None
             for some in work.chunks():
                 left = work.left_of(some, points, queries, parameters).to(x.dtype)
-                before = _product(work, some, left, filters, some_x, z, scratch)
+                place = None if kept is None else kept[some, :, part]
+                before = _product(work, some, left, filters, some_x, z, scratch, place)
                 before += work.shift_of(some, left, offset, bias)
-                if kept is not None:
-                    kept[some, :, part] = before
+                if place is not None and before is not place:
+                    place.copy_(before)
                 y[some, :, part] = _tail(before, tail, scratch) if work.tail else before
-                del before
         ctx.work, ctx.num_tail = work, num_tail
         ctx.save_for_backward(x, points, queries, filters, offset, bias, kept, *rest)
         return y
@@ -174,11 +175,11 @@ class _Convolution(torch.autograd.Function):
         grad_tail = [torch.zeros_like(value) for value in tail]
         grad_parameters = [torch.zeros_like(value) if value.requires_grad else None for value in parameters]
 
-        scratch = Scratch()
+        scratch = SCRATCH
         for part in work.rows(x.shape[-1]):
             some_x = x[..., part].contiguous()
-            z = _filtered(some_x, filters) if work.plan.order == "push" and filters is not None else None
-            grad_z = None if z is None else torch.zeros_like(z)
+            z = _filtered(some_x, filters, scratch) if work.plan.order == "push" and filters is not None else None
+            grad_z = None if z is None else scratch.new("grad z", z, *z.shape).zero_()
             whole = part == slice(0, x.shape[-1])
             part_grad_x = None
             if grad_x is not None and z is None:
@@ -264,22 +265,30 @@ def _matrices(features: Tensor, filters: Tensor) -> Tensor:
     return flat.view(*features.shape[:2], *filters.shape[1:])
 
 
-def _filtered(x: Tensor, filters: Tensor) -> Float[Tensor, "point hidden column"]:
+def _filtered(x: Tensor, filters: Tensor, scratch: Scratch) -> Float[Tensor, "point hidden column"]:
     """z = filters · x at every point, with columns = out × rows."""
     across = filters.transpose(1, 2).flatten(0, 1)  # (hidden × out, in)
-    return torch.bmm(across.expand(len(x), -1, -1), x).view(len(x), len(filters), -1)
+    out = scratch.new("z", x, len(x), len(across), x.shape[-1])
+    return torch.bmm(across.expand(len(x), -1, -1), x, out=out).view(len(x), len(filters), -1)
 
 
 def _filtered_backward(x: Tensor, filters: Tensor, grad_z: Tensor, grad_filters: Tensor) -> Tensor:
     across = filters.transpose(1, 2).flatten(0, 1)
     by_row = grad_z.view(len(x), len(across), -1)
-    across_grad = torch.einsum("pkr,pir->ki", by_row, x)
+    across_grad = torch.bmm(by_row, x.transpose(1, 2)).sum(dim=0)
     grad_filters += across_grad.view(len(filters), -1, filters.shape[1]).transpose(1, 2)
     return torch.bmm(across.T.expand(len(x), -1, -1), by_row)
 
 
 def _product(
-    work: Work, some: slice, left: Tensor, filters: Tensor | None, x: Tensor, z: Tensor | None, scratch: Scratch
+    work: Work,
+    some: slice,
+    left: Tensor,
+    filters: Tensor | None,
+    x: Tensor,
+    z: Tensor | None,
+    scratch: Scratch,
+    out: Tensor | None = None,
 ) -> Float[Tensor, "query out row"]:
     if z is not None:
         return push_product(left, z, work.push_plan(some), scratch).view(len(left), -1, x.shape[-1])
@@ -287,7 +296,7 @@ def _product(
     if work.plan.order == "pool" and filters is not None:
         return pool_product(left, filters, x, index).contiguous()
     matrices = _matrices(left, filters) if work.low_rank and filters is not None else left
-    return kernel_product(matrices, x, index, scratch)
+    return kernel_product(matrices, x, index, scratch, out if out is not None and out.is_contiguous() else None)
 
 
 def _product_backward(

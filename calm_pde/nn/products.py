@@ -12,6 +12,7 @@ which gathers again instead of saving and adds what it finds to gradients of the
 from __future__ import annotations
 
 import math
+import threading
 from typing import NamedTuple
 
 import torch
@@ -22,20 +23,29 @@ from calm_pde.types import Bool, Float, Int, Tensor
 _PUSH_GROUPS = 8  # points are taken in groups of similar popularity, each padded to its most popular point
 
 
-class Scratch:
-    """Buffers that chunk after chunk writes to again: fresh memory costs more to map than to fill."""
+class Scratch(threading.local):
+    """Buffers that chunk after chunk and step after step write to again: fresh memory costs more to map than to fill.
+
+    They never hold more than the largest chunk did, and nothing that leaves a convolution lies in them.
+    """
 
     def __init__(self) -> None:
-        self._buffers: dict[str, Tensor] = {}
+        self._buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
 
     def new(self, name: str, like: Tensor, *shape: int) -> Tensor:
         """A tensor of this shape; what was last asked for under the name is overwritten."""
-        size = math.prod(shape)
-        buffer = self._buffers.get(name)
+        size, key = math.prod(shape), (name, like.dtype, like.device)
+        buffer = self._buffers.get(key)
         if buffer is None or buffer.numel() < size:
-            self._buffers.pop(name, None)
-            buffer = self._buffers[name] = like.new_empty(size)
+            self._buffers.pop(key, None)
+            buffer = self._buffers[key] = like.new_empty(size)
         return buffer[:size].view(shape)
+
+    def clear(self) -> None:
+        self._buffers.clear()
+
+
+SCRATCH = Scratch()
 
 
 def kernel_product(
@@ -43,8 +53,9 @@ def kernel_product(
     x: Float[Tensor, "point in row"],
     index: Int[Tensor, "query neighbor"],
     scratch: Scratch | None = None,
+    out: Tensor | None = None,
 ) -> Float[Tensor, "query out row"]:
-    return torch.bmm(_stacked(matrices).transpose(1, 2), _gathered(x, index, scratch))
+    return torch.bmm(_stacked(matrices).transpose(1, 2), _gathered(x, index, scratch), out=out)
 
 
 def kernel_product_backward(
