@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 
 from benchmarks import straightforward
-from benchmarks.measure import interleaved, report, spread
+from benchmarks.measure import interleaved, keep_freed_memory, report, spread
 from benchmarks.training_step import FRAMES, setting
 
 
 @torch.no_grad()
 def main() -> None:
+    allocator = keep_freed_memory()
     model, grid, values, _ = setting(1)
     baked = model.bake(grid)
 
@@ -24,7 +25,7 @@ def main() -> None:
         "ours, baked": lambda: baked(values, FRAMES - 1),
     }
     wanted = programs["straightforward"]()
-    lines = [f"Rollout of one trajectory, 64×64, {FRAMES - 1} steps, float32; minimum of 20 interleaved.", ""]
+    lines = [f"Rollout of one trajectory, 64×64, {FRAMES - 1} steps, float32; minimum of 20 interleaved; {allocator}.", ""]
     times = interleaved(programs, 20)
     for name, program in programs.items():
         error = float((program() - wanted).abs().max() / wanted.abs().max())

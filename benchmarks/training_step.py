@@ -17,7 +17,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import calm_pde as cp
 from benchmarks import straightforward
-from benchmarks.measure import copy_bandwidth, in_fresh_process, interleaved, matmul_peak, report, spread, status
+from benchmarks.measure import (
+    copy_bandwidth,
+    in_fresh_process,
+    interleaved,
+    keep_freed_memory,
+    matmul_peak,
+    report,
+    spread,
+    status,
+)
 from calm_pde.models.memory import predicted_peak
 from calm_pde.neighbors import TREES
 
@@ -112,6 +121,7 @@ def floor(model: cp.CalmPDE, batch: int, flops: int, flops_peak: float, bandwidt
 
 def main() -> None:
     batch = 8
+    allocator = keep_freed_memory()
     model, programs = steps(batch)
     wanted, found = programs["straightforward"](), programs["ours"]()
     agreement = abs(float(wanted - found)) / float(wanted)
@@ -143,6 +153,7 @@ def main() -> None:
             f"- peak memory of a step: {peaks['straightforward'][0] / 2**20:.0f} MiB against {taken:.0f} MiB, ratio "
             f"**{peaks['straightforward'][0] / peaks['ours'][0]:.1f}**; predicted {peaks['ours'][1] / 2**20:.0f} MiB",
             f"- batch 32: peak {large[0] / 2**20:.0f} MiB, predicted {large[1] / 2**20:.0f} MiB",
+            f"- {allocator}",
             f"- machine in this run: {flops_peak / 1e9:.0f} GFLOP/s in a 2048² product, {bandwidth / 1e9:.1f} GB/s copy",
             f"- floor: {flops / 1e9:.1f} GFLOP at the peak {1000 * calculation:.0f} ms + bytes {1000 * movement:.0f} ms = "
             f"{1000 * limit:.0f} ms; ours takes **{ours / limit:.2f}** times that",
