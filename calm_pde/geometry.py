@@ -18,15 +18,15 @@ Array = TypeVar("Array", np.ndarray, Tensor)
 
 def periodic_axes(periodic: bool | Sequence[bool], dim: int) -> tuple[bool, ...]:
     """One flag per axis, from one flag for all or one for each."""
-    axes = (periodic,) * dim if isinstance(periodic, bool) else tuple(periodic)
-    if len(axes) != dim or not all(isinstance(axis, bool) for axis in axes):
+    axes = (periodic,) * dim if isinstance(periodic, bool | np.bool_) else tuple(periodic)
+    if len(axes) != dim or not all(isinstance(axis, bool | np.bool_) for axis in axes):
         raise InputError(
             "periodic",
             expected=f"True, False or {dim} of them, one per axis",
             got=repr(periodic),
             fix="Give one flag per axis, or one for all.",
         )
-    return axes
+    return tuple(bool(axis) for axis in axes)
 
 
 def wrap(displacement: Float[Tensor, "*axes dim"], periodic: tuple[bool, ...]) -> Float[Tensor, "*axes dim"]:

@@ -84,6 +84,15 @@ def test_a_coordinate_just_below_a_periodic_border():
     assert fields(points, points[:1], 0.5, (True,)) == [[0, 3, 4]]
 
 
+@pytest.mark.parametrize("dense_fraction", [0.0, 1.0], ids=["dense", "tree"])
+def test_the_tolerance_of_ties(monkeypatch, dense_fraction):
+    """Within (1 + 1e-5) of the k-th distance a point belongs, beyond it does not, whatever finds it."""
+    monkeypatch.setattr(module, "_DENSE_FRACTION", dense_fraction)
+    away = [0.2, 0.2 * (1 + 9e-6), 0.2 * (1 + 1.1e-5), 0.4]
+    points = torch.tensor([[0.3 + d, 0.5] for d in away], dtype=torch.float64)
+    assert fields(points, torch.tensor([[0.3, 0.5]], dtype=torch.float64), 0.01, (False, False)) == [[0, 1]]
+
+
 def test_one_cloud_asked_by_many_samples():
     points, queries = random_cloud(50, 2), torch.stack([random_cloud(6, 2, seed) for seed in range(3)])
     together = receptive_field(points[None], queries, 0.1, (True, True))
