@@ -131,6 +131,31 @@ def test_stale_neighbors_of_other_points_are_refused():
         model(values, torch.rand(20, 2), 1, neighbors=found)
 
 
+@pytest.mark.parametrize("door", ["bake", "neighbors"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"points": torch.rand(20, 3)}, "points: expected shape"),
+        ({"points": with_bad((20, 2), (3, 0), NAN)}, "points: expected finite numbers"),
+        ({"points": torch.rand(20, 2), "queries": with_bad((5, 2), (3, 0), INF)}, "queries: expected finite numbers"),
+        ({"points": torch.rand(20, 2), "queries": torch.rand(5, 1)}, "queries: expected shape"),
+        ({"points": torch.rand(2, 20, 2), "queries": torch.rand(3, 5, 2)}, "queries: expected as many clouds"),
+        ({"points": torch.rand(2, 20, 2), "mask": torch.ones(2, 19, dtype=torch.bool)}, "mask: expected shape"),
+    ],
+)
+def test_a_mesh_alone_is_checked_too(door, arguments, message):
+    with pytest.raises(InputError, match=message):
+        getattr(small().build(), door)(**arguments)
+
+
+def test_baking_needs_the_node_types():
+    model = small(node_types=(0, 4)).build()
+    with pytest.raises(InputError, match=r"node_type: expected a code of \(0, 4\) per point, got none"):
+        model.bake(torch.rand(20, 2))
+    with pytest.raises(InputError, match="node_type: expected codes"):
+        model.bake(torch.rand(20, 2), node_type=torch.full((20,), 7))
+
+
 def test_latents_without_a_time_axis():
     model = small().build()
     z, p = model.encode(torch.randn(1, 20, 2), torch.rand(20, 2))

@@ -23,7 +23,7 @@ from calm_pde.geometry import periodic_axes
 from calm_pde.models.baked import BakedCalm
 from calm_pde.models.base import Mesh, Model, ModelConfig
 from calm_pde.models.calm_presets import PRESETS
-from calm_pde.models.doors import check_node_type, check_state, frames, mesh_union
+from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
 from calm_pde.neighbors import Neighbors
 from calm_pde.nn.cost import DEFAULT_BUDGET, check_budget
 from calm_pde.nn.hierarchy import Hierarchy
@@ -281,6 +281,7 @@ class CalmPDE(Model):
 
         They hold until the query points move: find them anew after every optimizer step.
         """
+        check_mesh(points, queries, mask, self.config.dim, self._dtype)
         real = _unmasked(points, mask)
         encoder = self.encoder.neighbors(real, None, mask)
         *_, last = self.encoder
@@ -294,6 +295,8 @@ class CalmPDE(Model):
         node_type: Tensor | None = None,
     ) -> BakedCalm:
         """This model on one mesh for good, for fast inference; arguments as in `forward`."""
+        lead = check_mesh(points, queries, mask, self.config.dim, self._dtype)
+        check_node_type(node_type, self.config.node_types, points.expand(*(lead or (1,)), *points.shape[-2:]), mask)
         return BakedCalm(self, points, queries, mask, node_type)
 
     @property

@@ -31,6 +31,22 @@ def check_state(values: Tensor, points: Tensor, mask: Tensor | None, dim: int, c
     check_finite("values", values, mask)
 
 
+def check_mesh(points: Tensor, queries: Tensor | None, mask: Tensor | None, dim: int, dtype: torch.dtype) -> tuple[int, ...]:
+    """Points, queries and mask without values: the batch that they speak of, or nothing where all samples share them."""
+    check_coordinates("points", points, dim, dtype)
+    lead = (len(points),) if points.ndim == 3 else ()
+    if mask is not None:
+        lead = lead or (len(mask),)
+        check_mask(mask, lead, points.shape[-2])
+    check_finite("points", points, mask)
+    if queries is not None:
+        check_coordinates("queries", queries, dim, dtype)
+        check_finite("queries", queries)
+        if lead:
+            check_one_per_sample("queries", queries, lead, "points")
+    return lead
+
+
 def check_node_type(node_type: Tensor | None, known: tuple[int, ...], values: Tensor, mask: Tensor | None) -> None:
     """One known code per real point, exactly where the model has node types."""
     if (node_type is None) == bool(known):
