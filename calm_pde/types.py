@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Num, Shaped
+    from jaxtyping import Bool, Float, Int
 else:
     try:
-        from jaxtyping import Bool, Float, Int, Num, Shaped
+        from jaxtyping import Bool, Float, Int
     except ImportError:  # annotations are only evaluated by the test run's import hook, which needs jaxtyping anyway
 
         class _Unchecked:
             def __class_getitem__(cls, item):
                 return item[0]
 
-        Bool = Float = Int = Num = Shaped = _Unchecked
+        Bool = Float = Int = _Unchecked
 
-__all__ = ["Bool", "Float", "Int", "Num", "Shaped", "Tensor"]
+__all__ = ["Bool", "Float", "Int", "Tensor"]

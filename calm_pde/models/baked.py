@@ -36,7 +36,6 @@ class BakedCalm:
     ) -> None:
         lead = (len(points),) if points.ndim == 3 else () if mask is None else (len(mask),)
         self.model, self.node_type = model, node_type
-        self.batch = lead[0] if lead else None
         self.points = points if mask is None else points.masked_fill(~mask[..., None], 0.0)
         self.mask, self.own_queries = mask, queries is not None
         where = self.points if queries is None else queries

@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from calm_pde.errors import InputError
 from calm_pde.models.doors import frames
 from calm_pde.neighbors import Neighbors, neighborhood_size
 from calm_pde.nn.hierarchy import Hierarchy
@@ -73,6 +74,9 @@ def predicted_peak(
     A training step encodes, takes `num_steps` latent steps, decodes all frames with the first, and goes backward from a
     mean squared error. Without training it is the forward pass. Neighbor lists are counted, search chunks are not.
     """
+    for name, count in (("num_points", num_points), ("batch", batch), ("num_queries", num_queries or num_points)):
+        if not isinstance(count, int) or count < 1:
+            raise InputError(name, expected="a whole number ≥ 1", got=repr(count), fix="Give the sizes of the step to come.")
     config = model.config
     empty = copy.deepcopy(model).to("meta").train(training)
     dtype = next(model.parameters()).dtype
@@ -100,7 +104,7 @@ def predicted_peak(
         return tuple(found)
 
     SCRATCH.clear()  # so that its buffers are counted, and not kept without data
-    with LiveBytes() as count, torch.set_grad_enabled(training):
+    with LiveBytes() as live, torch.set_grad_enabled(training):
         encoder = neighbors(empty.encoder, points)
         z, p = empty.encoder.convolve(empty.features(values, kinds), points, None, None, encoder)
         steps = frames(empty.checked_steps(num_steps, None), None)
@@ -110,4 +114,4 @@ def predicted_peak(
         if training:
             (u - new(*u.shape)).square().mean().backward()
     SCRATCH.clear()
-    return int(ALLOCATOR_SHARE * count.peak) + PROCESS_BYTES
+    return int(ALLOCATOR_SHARE * live.peak) + PROCESS_BYTES

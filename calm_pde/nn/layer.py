@@ -166,7 +166,7 @@ class CalmLayer(nn.Module):
         where = self.where(queries)
         clouds, num_points, _, rows = x.shape
         if neighbors is None:
-            block = self._streamed_queries(where, num_points, rows)
+            block = self._streamed_queries(where, num_points)
             if block < where.shape[-2] and not torch.is_grad_enabled():
                 parts = [self.convolve_rows(x, points, some, mask) for some in where.split(block, dim=-2)]
                 return torch.cat(parts, dim=1)
@@ -226,7 +226,7 @@ class CalmLayer(nn.Module):
             "hio,i->ho", filters, self.mix.bias
         )
 
-    def _streamed_queries(self, where: Tensor, num_points: int, rows: int) -> int:
+    def _streamed_queries(self, where: Tensor, num_points: int) -> int:
         """How many external queries are searched and answered at a time where no gradient is asked."""
         if self.queries is not None:
             return where.shape[-2]

@@ -102,3 +102,9 @@ def test_a_smaller_budget_takes_less():
         for budget in (2**23, 2**29)
     ]
     assert peaks[0] < peaks[1]
+
+
+@pytest.mark.parametrize(("sizes", "name"), [((0, 8, 2), "num_points"), ((64, 0, 2), "batch"), ((64, 8, -1), "num_steps")])
+def test_impossible_sizes_are_named(sizes, name):
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        predicted_peak(cp.CalmConfig.preset("burgers_1d").build(), *sizes)
