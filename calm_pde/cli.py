@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 import sys
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 import tyro
+from pydantic import create_model
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from calm_pde.config import Config, suggestion
+from calm_pde.data import check as data_check
+from calm_pde.data.generate import generate
+from calm_pde.data.picture import trajectory_picture
+from calm_pde.data.readers import READERS
+from calm_pde.data.readers.base import Reader
+from calm_pde.data.storage import DataFile
+from calm_pde.data.writing import write
 from calm_pde.errors import CalmError
 from calm_pde.models import CalmConfig
+from calm_pde.models.memory import predicted_peak
+from calm_pde.progress import progress
+from calm_pde.solvers import PROBLEMS
+from calm_pde.solvers.problem import Problem
+from calm_pde.trajectories import SPLITS
 from calm_pde.types import Tensor
 
 Result = TypeVar("Result")
@@ -55,16 +72,141 @@ def demo(preset: str = "navier_stokes_2d", num_steps: int = 19, seed: int = 0) -
     console.print(table)
 
 
-COMMANDS = {"demo": demo}
+class Output(Config):
+    out: Path
+    """The data file to write."""
+    overwrite: bool = False
+    """Replace a file that exists."""
+
+
+class Generation(Output):
+    samples: int = 100
+    """How many trajectories; 80 % of them for training, 10 % for validation, 10 % for the test."""
+    seed: int = 0
+    """The same seed gives the same data."""
+    processes: int | None = None
+    """By default one per core."""
+
+
+def convert(kind: str, reader: Reader, output: Output) -> None:
+    """Turn published files or your own arrays into a data file."""
+    console = Console()
+    source = reader.source()
+    with progress(f"convert {kind}", console) as show:
+        done = itertools.count(1)
+        file = write(source, output.out, output.overwrite, lambda _: show(next(done), source.count))
+    _announce(console, file)
+
+
+def generate_data(kind: str, problem: Problem, job: Generation) -> None:
+    """Make a data file with our own solvers; an interrupted job goes on where it was."""
+    console = Console()
+    start = time.perf_counter()
+    with progress(f"generate {kind}", console) as show:
+        file = generate(
+            kind,
+            problem,
+            job.out,
+            samples=job.samples,
+            seed=job.seed,
+            processes=job.processes,
+            overwrite=job.overwrite,
+            progress=show,
+        )
+    console.print(f"{job.samples} trajectories in {time.perf_counter() - start:.0f} s", highlight=False)
+    _announce(console, file)
+
+
+def check(
+    file: tyro.conf.Positional[Path], picture: Path | None = None, trajectory: int = 0, preset: str | None = None
+) -> None:
+    """Say in plain words whether a data file is fit for training; exit code 1 if something is wrong.
+
+    Args:
+        file: The data file.
+        picture: Where to draw one trajectory; by default beside the file, with the ending .png.
+        trajectory: Which one to draw.
+        preset: Also tell the memory that training this preset on the file would take.
+    """
+    console = Console()
+    opened = DataFile(file)
+    wrong = 0
+    for finding in data_check.check(opened):
+        mark = {"good": "[green]good    [/]", "doubtful": "[yellow]doubtful[/]", "wrong": "[red]wrong   [/]"}[finding.level]
+        console.print(f"{mark} {escape(finding.subject)}: {escape(finding.text)}", highlight=False, soft_wrap=True)
+        wrong += finding.level == "wrong"
+    if preset is not None:
+        console.print(f"[green]good    [/] {preset}: {_preset_needs(opened, preset)}", highlight=False, soft_wrap=True)
+    drawn = picture or file.with_suffix(".png")
+    trajectory_picture(opened, trajectory).savefig(drawn, dpi=110)
+    console.print(f"A picture of trajectory {trajectory} is in {drawn}", highlight=False, soft_wrap=True)
+    verdict = "Something is wrong; see above." if wrong else "Ready to train."
+    console.print(verdict, style="red" if wrong else "green", highlight=False)
+    if wrong:
+        sys.exit(1)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"check": check, "demo": demo}
+KINDS: dict[str, tuple[type[Output], dict[str, Any], Callable[..., None]]] = {
+    "convert": (Output, READERS, convert),
+    "generate": (Generation, PROBLEMS, generate_data),
+}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Fast neural surrogates of time-dependent PDEs on any mesh."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="calm", description=main.__doc__, args=arguments)
+        if arguments and arguments[0] in KINDS:
+            _run_kind(arguments[0], arguments[1:])
+        else:
+            known = COMMANDS | {name: _placeholder(command) for name, (_, _, command) in KINDS.items()}
+            tyro.extras.subcommand_cli_from_dict(known, prog="calm", description=main.__doc__, args=arguments)
     except CalmError as error:
-        Console(stderr=True).print(f"calm: {error}", style="red", markup=False)
+        Console(stderr=True).print(f"calm: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("calm: interrupted; nothing half-written is left.", style="red")
+        sys.exit(130)
+
+
+def _run_kind(name: str, arguments: list[str]) -> None:
+    """`calm NAME KIND …`, where a kind's own options stand beside those of the command."""
+    job, kinds, command = KINDS[name]
+    forms = {kind: create_model(kind, __base__=(job, form), __doc__=form.__doc__) for kind, form in kinds.items()}
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in kinds:
+        raise CalmError(f"calm {name}: expected a kind, got {arguments[0]!r}. {suggestion(arguments[0], list(kinds))}")
+    chosen = tyro.extras.subcommand_cli_from_dict(forms, prog=f"calm {name}", description=command.__doc__, args=arguments)
+    kind = chosen.__class__.__name__
+    command(kind, _part(chosen, kinds[kind]), _part(chosen, job))
+
+
+def _part(chosen: Config, form: type[Config]) -> Config:
+    return form(**{name: getattr(chosen, name) for name in form.model_fields})
+
+
+def _placeholder(command: Callable[..., None]) -> Callable[[], None]:
+    def shown() -> None: ...
+
+    shown.__doc__ = command.__doc__
+    return shown
+
+
+def _announce(console: Console, file: DataFile) -> None:
+    sizes = ", ".join(f"{len(file.indices(split))} {split}" for split in SPLITS)
+    text = f"{file.path}: {len(file)} trajectories ({sizes}); look at it with: calm check {file.path}"
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _preset_needs(file: DataFile, preset: str) -> str:
+    config = CalmConfig.preset(preset)
+    dim = len(file.header.lower)
+    if config.dim != dim:
+        raise CalmError(f"preset: {preset} is {config.dim}-D, and {file.path} is {dim}-D. Choose a preset of that dimension.")
+    channels = len(file.header.fields)
+    model = CalmConfig.preset(preset, in_channels=channels, out_channels=channels).build()
+    peak = predicted_peak(model, int(file.num_points.max()), 1, max(1, len(file.times) - 1))
+    return f"a training step of one trajectory takes {peak / 2**20:.0f} MiB"
 
 
 def _measured(stage: Callable[[], Result]) -> tuple[Result, str, str]:

@@ -21,3 +21,12 @@ class ConfigError(CalmError):
 
 class OutsideBoxWarning(UserWarning):
     """Points or queries lie outside the unit box on a non-periodic axis; the model extrapolates there."""
+
+
+class FileError(CalmError):
+    """A file is missing, damaged, foreign, or does not hold what it should."""
+
+    def __init__(self, path: object, problem: str, *, part: str = "", fix: str = "") -> None:
+        where = f"{path}, {part}" if part else f"{path}"
+        super().__init__(f"{where}: {problem}.{f' {fix}' if fix else ''}")
+        self.path, self.part = path, part

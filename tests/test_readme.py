@@ -5,18 +5,47 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+
 import calm_pde as cp
+from calm_pde.cli import main
+from calm_pde.data.readers import READERS
+from calm_pde.solvers import PROBLEMS
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
+def _examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
 def test_the_ten_lines_run():
-    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     scope: dict = {}
-    exec(example.replace("randn(8,", "randn(2,"), scope)  # a smaller batch: the same code in a quarter of the time
+    exec(_examples()[0].replace("randn(8,", "randn(2,"), scope)  # a smaller batch: the same code in a quarter of the time
     assert scope["u"].shape == (2, 19, 4096, 1)
     assert scope["z"].shape == (2, 16, 128)
     assert scope["v"].shape == (2, 4, 100, 1)
+
+
+def test_own_arrays_to_ready_to_train(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    exec(_examples()[1], scope)
+    assert scope["batch"].fields.shape == (1, 11, 500, 1)
+    (check,) = re.findall(r"^calm (check mine.h5)", README, flags=re.MULTILINE)
+    main(check.split())
+    assert "Ready to train." in capsys.readouterr().out
+    np.savez("mine.npz", points=scope["points"], fields=scope["fields"], times=scope["times"])
+    (convert,) = re.findall(r"^calm (convert arrays .*?)  +#", README, flags=re.MULTILINE)
+    main([*convert.split(), "--overwrite"])
+    assert (cp.DataFile("mine.h5").digests == scope["file"].digests).all()
+
+
+def test_the_kinds_are_true():
+    (readers,) = re.findall(r"published files: (.*)", README)
+    (problems,) = re.findall(r"our own solvers: (.*)", README)
+    assert set(readers.split(", ")) == READERS.keys() - {"arrays"}
+    assert set(problems.split(", ")) == PROBLEMS.keys()
 
 
 def test_the_table_of_presets_is_true():

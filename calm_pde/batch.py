@@ -1,0 +1,56 @@
+"""The one thing that models see: a batch of windows of trajectories, in unit coordinates and physical values."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+
+from calm_pde.types import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Windows of the same length from several trajectories.
+
+    Args:
+        times: in frames, from each window's own start.
+        points: in unit coordinates; with a batch axis where each trajectory has its own mesh.
+        mask: True where a point is real, where meshes differ in size; None where all points are.
+        node_type: the data file's code of each point.
+        samples: which trajectory of the file each entry is.
+        starts: the first frame of each window.
+    """
+
+    fields: Float[Tensor, "batch time point channel"]
+    times: Float[Tensor, "time"]
+    points: Float[Tensor, "*cloud point dim"]
+    samples: Int[Tensor, "batch"]
+    starts: Int[Tensor, "batch"]
+    mask: Bool[Tensor, "batch point"] | None = None
+    node_type: Int[Tensor, "*cloud point"] | None = None
+    features: Float[Tensor, "batch point feature"] | None = None
+    parameters: Float[Tensor, "batch parameter"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def to(self, device: torch.device | str) -> Batch:
+        moved = {name: value.to(device) for name, value in vars(self).items() if value is not None}
+        return dataclasses.replace(self, **moved)
+
+
+def padded(rows: list[Tensor]) -> Tensor:
+    """(batch, *, most points, *): tensors (point, …) or (time, point, …) that differ in points, filled up with zeros.
+
+    Points stand on the last axis but one, or on the only one.
+    """
+    axis = max(0, rows[0].ndim - 2)
+    most = max(row.shape[axis] for row in rows)
+    shape = list(rows[0].shape)
+    shape[axis] = most
+    out = rows[0].new_zeros(len(rows), *shape)
+    for place, row in zip(out, rows, strict=True):
+        place.narrow(axis, 0, row.shape[axis]).copy_(row)
+    return out

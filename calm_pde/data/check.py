@@ -1,0 +1,201 @@
+"""`calm check`: what is good, doubtful and wrong in a data file, in plain words with counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+from calm_pde.data.statistics import Moments
+from calm_pde.data.storage import DataFile
+from calm_pde.geometry import Box
+from calm_pde.trajectories import SPLITS, Trajectory
+
+_FAR = 20.0  # a point this many times farther from its neighbor than is usual counts as isolated
+_JUMP = 1e3  # a trajectory or frame whose size differs from the usual by this factor counts as a jump in scale
+
+
+@dataclass(frozen=True)
+class Finding:
+    level: Literal["good", "doubtful", "wrong"]
+    subject: str
+    text: str
+
+
+def check(file: DataFile) -> Iterator[Finding]:
+    """All findings about a file, in one pass over its trajectories."""
+    header, count = file.header, len(file)
+    yield Finding("good", "layout", _layout(file))
+    yield _integrity(file)
+    survey = Survey(file)
+    for index in range(count):
+        survey.add(index, file.trajectory(index))
+    yield from survey.findings()
+    yield from _times(file.times)
+    yield from _splits(file)
+    size = count * len(file.times) * float(file.num_points.mean()) * len(header.fields) * 4
+    yield Finding("good", "size", f"{_size(size)} as float32; it is read by trajectory and window, never as a whole")
+
+
+class Survey:
+    """What is learned while the trajectories pass by."""
+
+    def __init__(self, file: DataFile) -> None:
+        self.file, self.names = file, [field.name for field in file.header.fields]
+        self.moments = Moments(len(self.names))
+        self.broken: list[int] = []
+        self.damaged: list[int] = []
+        self.not_finite = np.zeros(len(self.names), dtype=int)
+        self.scales: list[np.ndarray] = []
+        self.frame_jumps: list[int] = []
+        self.geometry: Counter[str] = Counter()
+        self.first: dict[str, int] = {}
+        description = file.description
+        self.box = description.box
+        if description.points is not None:
+            self._mesh(0, description.points, description.cells)
+
+    def add(self, index: int, trajectory: Trajectory) -> None:
+        if not self.file.verify(index, trajectory):
+            self.damaged.append(index)
+        finite = np.isfinite(trajectory.fields)
+        features = trajectory.features
+        if not finite.all() or (features is not None and not np.isfinite(features).all()):
+            self.broken.append(index)
+            self.not_finite += (~finite).sum(axis=(0, 1))
+        else:
+            self.moments.add(trajectory.fields)
+            size = np.abs(trajectory.fields).max(axis=1)  # (time, channel)
+            self.scales.append(size.max(axis=0))
+            usual = np.median(size, axis=0)
+            if ((usual > 0) & (size.max(axis=0) > _JUMP * usual)).any():
+                self.frame_jumps.append(index)
+        if trajectory.points is not None:
+            self._mesh(index, trajectory.points, trajectory.cells)
+
+    def findings(self) -> Iterator[Finding]:
+        yield _verdict(self.damaged, "checksums", "every trajectory is what was written", "not what was written", "wrong")
+        per_field = ", ".join(f"{name} {count}" for name, count in zip(self.names, self.not_finite, strict=True) if count)
+        broken = f"hold NaN or infinite numbers ({per_field or 'features'})"
+        yield _verdict(self.broken, "finite", "no NaN and no infinite numbers", broken, "wrong")
+        if self.moments.count:
+            yield from self._values()
+        for name, good, bad, level in _GEOMETRY:
+            if name == "cells" and "cells" not in self.file.header.arrays:
+                continue
+            found = self.geometry[name]
+            text = f"{found} {bad}, first in trajectory {self.first[name]}" if found else good
+            yield Finding(level if found else "good", name, text)
+
+    def _values(self) -> Iterator[Finding]:
+        for place, name in enumerate(self.names):
+            low, high = self.moments.lowest[place], self.moments.highest[place]
+            text = f"{low:.4g} … {high:.4g}, mean {self.moments.mean[place]:.4g}, deviation {self.moments.std[place]:.4g}"
+            if low == high:
+                yield Finding("doubtful", f"field {name}", f"constant, {low:.6g} everywhere: nothing to learn")
+            else:
+                yield Finding("good", f"field {name}", text)
+        scales = np.stack(self.scales)
+        usual = np.median(scales, axis=0)
+        outliers = np.flatnonzero(((usual > 0) & ((scales > _JUMP * usual) | (scales * _JUMP < usual))).any(axis=1))
+        strange = sorted({*outliers.tolist(), *self.frame_jumps})
+        yield _verdict(strange, "scale", "no jumps in scale", f"jump in scale by more than {_JUMP:.0f}", "doubtful")
+
+    def _mesh(self, index: int, points: np.ndarray, cells: np.ndarray | None) -> None:
+        found = mesh_problems(points, cells, self.box)
+        for name, count in found.items():
+            if count:
+                self.first.setdefault(name, index)
+        self.geometry.update(found)
+
+
+_GEOMETRY: tuple[tuple[str, str, str, Literal["doubtful", "wrong"]], ...] = (
+    ("points", "all coordinates are finite", "coordinates are not finite", "wrong"),
+    ("box", "all points lie in the box", "points lie outside the box", "doubtful"),
+    ("duplicates", "no two points coincide", "points coincide with another one", "doubtful"),
+    ("isolated", "no point is far from all others", "points are isolated", "doubtful"),
+    ("cells", "all cells have valid corners", "cells name points that do not exist", "wrong"),
+)
+
+
+def mesh_problems(points: np.ndarray, cells: np.ndarray | None, box: Box) -> dict[str, int]:
+    """How many points are not finite, outside the box, doubled or isolated, and how many cells are wrong."""
+    found = dict.fromkeys((name for name, *_ in _GEOMETRY), 0)
+    if cells is not None:
+        found["cells"] = int(((cells < 0) | (cells >= len(points))).any(axis=1).sum())
+    found["points"] = int((~np.isfinite(points)).any(axis=1).sum())
+    if found["points"]:
+        return found
+    unit = box.to_unit(points)
+    periodic = np.array(box.periodic)
+    found["box"] = int(((unit < -1e-6) | (unit > 1 + 1e-6))[:, ~periodic].any(axis=1).sum())
+    folded = np.where(periodic, unit % 1.0, unit)
+    folded[(folded >= 1.0) & periodic] = 0.0
+    if len(points) > 1:
+        lengths = np.where(periodic, 1.0, 0.0)
+        nearest = cKDTree(folded, boxsize=lengths if periodic.any() else None).query(folded, k=2)[0][:, 1]
+        usual = np.median(nearest)
+        found["duplicates"] = int((nearest <= 1e-9).sum())
+        found["isolated"] = int((nearest > _FAR * usual).sum()) if usual > 0 else 0
+    return found
+
+
+def _layout(file: DataFile) -> str:
+    header = file.header
+    points = file.num_points
+    mesh = (
+        f"{points[0]:,} points shared by all" if header.shared_mesh else f"{points.min():,}–{points.max():,} points of its own"
+    )
+    names = ", ".join(f"{field.name} [{field.unit}]" if field.unit else field.name for field in header.fields)
+    frames = "steady" if len(file.times) == 1 else f"{len(file.times)} frames"
+    return f"{len(file):,} trajectories, {frames}, {mesh}, {len(header.lower)}-D, fields: {names}"
+
+
+def _integrity(file: DataFile) -> Finding:
+    if file.verify_fingerprint():
+        return Finding("good", "fingerprint", file.fingerprint[:16])
+    return Finding("wrong", "fingerprint", "header, mesh, times, split or digests are not what was written")
+
+
+def _times(times: np.ndarray) -> Iterator[Finding]:
+    if len(times) > 1:
+        steps = np.diff(times)
+        even = steps.max() - steps.min() <= 1e-6 * steps.max()
+        text = f"t = {times[0]:.6g} … {times[-1]:.6g}, steps of {np.median(steps):.6g}"
+        uneven = f"{text} in the median, from {steps.min():.6g} to {steps.max():.6g}: uneven"
+        yield Finding("good" if even else "doubtful", "times", text if even else uneven)
+
+
+def _splits(file: DataFile) -> Iterator[Finding]:
+    sizes = {split: len(file.indices(split)) for split in SPLITS}
+    text = ", ".join(f"{count} {split}" for split, count in sizes.items())
+    empty = [split for split, count in sizes.items() if not count]
+    yield Finding("doubtful" if empty else "good", "split", f"{text}; no {' and no '.join(empty)} part" if empty else text)
+    seen: dict[bytes, int] = {}
+    leaks, twins = [], []
+    for index, digest in enumerate(file.digests):
+        other = seen.setdefault(digest.tobytes(), index)
+        if other != index:
+            (leaks if file.splits[other] != file.splits[index] else twins).append(index)
+    yield _verdict(leaks, "leaks", "no trajectory is in two splits", "also in another split", "wrong")
+    if twins:
+        yield _verdict(twins, "twins", "", "identical to an earlier one of the same split", "doubtful")
+
+
+def _verdict(indices: list[int], subject: str, good: str, bad: str, level: Literal["doubtful", "wrong"]) -> Finding:
+    if not indices:
+        return Finding("good", subject, good)
+    shown = ", ".join(map(str, indices[:5])) + (", …" if len(indices) > 5 else "")
+    return Finding(level, subject, f"{len(indices)} trajectories {bad}: {shown}")
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

@@ -1,0 +1,140 @@
+"""Generating a data file: many trajectories over processes, each kept as soon as it is done, so that a killed job goes on.
+
+Finished trajectories wait in a folder beside the file; the last step streams them into it and removes the folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import multiprocessing
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from calm_pde.data.storage import DataFile
+from calm_pde.data.writing import write
+from calm_pde.errors import FileError, InputError
+from calm_pde.files import replacing
+from calm_pde.solvers.problem import Problem
+from calm_pde.trajectories import Source, Trajectory, generated_split
+
+_ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")
+
+
+def generate(
+    kind: str,
+    problem: Problem,
+    out: str | Path,
+    *,
+    samples: int,
+    seed: int = 0,
+    processes: int | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> DataFile:
+    """Draw and solve `samples` trajectories; the same seed and settings give the same content fingerprint.
+
+    Args:
+        processes: by default one per core.
+        progress: called with the number done and the total.
+    """
+    out = Path(out)
+    if samples < 1:
+        raise InputError("samples", expected="at least 1", got=str(samples), fix="Say how many trajectories you want.")
+    if out.exists() and not overwrite:
+        raise FileError(out, "exists already", fix="Name another file, or say --overwrite.")
+    settings = {"kind": kind, "problem": problem.model_dump(mode="json"), "samples": samples, "seed": seed}
+    folder = _folder(out, settings)
+    waiting = [index for index in range(samples) if not _part(folder, index).exists()]
+    done = samples - len(waiting)
+    if progress is not None:
+        progress(done, samples)
+    groups = [waiting[start : start + problem.together] for start in range(0, len(waiting), problem.together)]
+    for group in _solved(problem, seed, groups, folder, processes or os.cpu_count() or 1):
+        done += len(group)
+        if progress is not None:
+            progress(done, samples)
+    versions = {name: importlib.metadata.version(name) for name in ("calm-pde", "numpy", "scipy", "torch")}
+    description = problem.description()
+    provenance = description.provenance | {"generate": settings, "versions": versions}
+    source = Source(dataclasses.replace(description, provenance=provenance), _parts(folder, samples), samples)
+    file = write(source, out, overwrite)
+    shutil.rmtree(folder)
+    return file
+
+
+def _folder(out: Path, settings: dict[str, object]) -> Path:
+    """Where finished trajectories wait; only those of the same settings are taken up again."""
+    if not out.parent.is_dir():
+        raise FileError(out.parent, "there is no such folder", fix="Create it first.")
+    folder = out.with_name(f"{out.name}.parts")
+    record = folder / "settings.json"
+    try:
+        folder.mkdir(exist_ok=True)
+        if record.exists() and record.read_text() != json.dumps(settings):
+            raise FileError(
+                folder,
+                "holds trajectories of another, interrupted job with other settings",
+                fix="Finish that job with its own settings, or remove the folder.",
+            )
+        if not record.exists():
+            with replacing(record) as part:
+                part.write_text(json.dumps(settings))
+    except OSError as error:
+        raise FileError(folder, f"cannot be written: {error}") from error
+    return folder
+
+
+def _solved(problem: Problem, seed: int, groups: list[list[int]], folder: Path, processes: int) -> Iterator[list[int]]:
+    """Each group once its trajectories are on disk; one process and one thread per core."""
+    if processes == 1 or len(groups) < 2:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            for group in groups:
+                yield _solve(problem, seed, group, folder)
+        finally:
+            torch.set_num_threads(threads)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(processes, len(groups)), mp_context=context, initializer=_one_thread)
+    try:
+        for future in as_completed([pool.submit(_solve, problem, seed, group, folder) for group in groups]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _solve(problem: Problem, seed: int, group: list[int], folder: Path) -> list[int]:
+    draws = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,))) for index in group]
+    start = time.perf_counter()
+    for index, trajectory in zip(group, problem.solve(draws), strict=True):
+        seconds = (time.perf_counter() - start) / len(group) if np.isnan(trajectory.seconds) else trajectory.seconds
+        arrays = {name: getattr(trajectory, name) for name in _ARRAYS}
+        kept = {name: value for name, value in arrays.items() if value is not None}
+        with replacing(_part(folder, index)) as part, part.open("wb") as file:
+            np.savez(file, seconds=seconds, **kept)
+    return group
+
+
+def _part(folder: Path, index: int) -> Path:
+    return folder / f"{index:06d}.npz"
+
+
+def _parts(folder: Path, samples: int) -> Iterator[Trajectory]:
+    for index in range(samples):
+        with np.load(_part(folder, index), allow_pickle=False) as found:
+            arrays = {name: found[name] for name in _ARRAYS if name in found}
+            yield Trajectory(split=generated_split(index, samples), seconds=float(found["seconds"]), **arrays)

@@ -1,0 +1,236 @@
+"""A user's own arrays as a source of trajectories."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from calm_pde.config import suggestion
+from calm_pde.data.readers.base import Reader, existing
+from calm_pde.errors import FileError, InputError
+from calm_pde.geometry import Box, periodic_axes
+from calm_pde.trajectories import SPLITS, Description, Field, Source, Split, Trajectory, generated_split
+
+_NAMES = ("points", "fields", "times", "cells", "node_type", "features", "parameters", "split")
+
+
+def array_source(
+    points: np.ndarray | Sequence[np.ndarray],
+    fields: np.ndarray | Sequence[np.ndarray],
+    times: np.ndarray | Sequence[float | int] | None = None,
+    *,
+    name: str = "arrays",
+    box: Box | None = None,
+    periodic: bool | Sequence[bool] = False,
+    names: Sequence[str] = (),
+    units: Sequence[str] = (),
+    cells: np.ndarray | Sequence[np.ndarray] | None = None,
+    node_type: np.ndarray | Sequence[np.ndarray] | None = None,
+    features: np.ndarray | Sequence[np.ndarray] | None = None,
+    feature_names: Sequence[str] = (),
+    parameters: np.ndarray | None = None,
+    parameter_names: Sequence[str] = (),
+    conserved: Sequence[str] = (),
+    grid_shape: Sequence[int] | None = None,
+    split: Sequence[str] | None = None,
+) -> Source:
+    """Arrays in memory, or mapped from disk, as a source.
+
+    Args:
+        box: the domain; by default the points' own extent, with one more spacing along a periodic axis of a grid.
+        names: of the channels; by default u0, u1, ….
+        features: (sample, point, feature) or one array per sample, for steady problems (one time).
+        parameters: (sample, parameter).
+        split: train, validation or test per sample; by default 80/10/10 by index.
+    """
+    count = len(fields)
+    if count == 0 or fields[0].ndim != 3:
+        got = "none" if count == 0 else f"{fields[0].ndim} axes per sample"
+        raise InputError("fields", expected="(sample, time, point, channel)", got=got, fix="Add the missing axes.")
+    one = points if isinstance(points, np.ndarray) and points.ndim == 2 else None
+    shared = one is not None
+    num_times, _, channels = fields[0].shape
+    dim = points[0].shape[-1] if one is None else one.shape[-1]
+    if not shared and len(points) != count:
+        raise InputError("points", expected=f"one array per sample, {count}", got=str(len(points)), fix="Or give one for all.")
+    parts = _splits(split, count)
+    described = Description(
+        name=name,
+        fields=_named("names", names, channels, "u", units),
+        box=box or _extent(points if one is None else [one], periodic_axes(periodic, dim)),
+        times=np.arange(num_times, dtype=np.float64) if times is None else np.asarray(times, dtype=np.float64),
+        points=one,
+        cells=np.asarray(cells) if shared and cells is not None else None,
+        node_type=np.asarray(node_type) if shared and node_type is not None else None,
+        node_types=_codes(node_type),
+        features=() if features is None else _named("feature_names", feature_names, features[0].shape[-1], "f"),
+        parameters=()
+        if parameters is None
+        else tuple(field.name for field in _named("parameter_names", parameter_names, parameters.shape[-1], "p")),
+        conserved=tuple(conserved),
+        grid_shape=None if grid_shape is None else tuple(grid_shape),
+        provenance={"source": "arrays"},
+    )
+    if len(described.times) != num_times or not np.isfinite(described.times).all() or (np.diff(described.times) <= 0).any():
+        raise InputError(
+            "times",
+            expected=f"{num_times} finite, strictly increasing numbers, one per frame of the fields",
+            got=f"{len(described.times)} numbers",
+            fix="Give one time per frame.",
+        )
+
+    def trajectories() -> Iterator[Trajectory]:
+        for index in range(count):
+            own: dict[str, Any] = {}
+            if not shared:
+                given = {"points": points, "cells": cells, "node_type": node_type}
+                own = {key: np.asarray(value[index]) for key, value in given.items() if value is not None}
+            yield Trajectory(
+                fields=np.asarray(fields[index]),
+                split=parts[index],
+                features=None if features is None else np.asarray(features[index]),
+                parameters=None if parameters is None else np.asarray(parameters[index]),
+                **own,
+            )
+
+    return Source(described, trajectories(), count)
+
+
+class Arrays(Reader):
+    """Your own arrays: an .npz file, or a folder of .npy files (read piece by piece), named points, fields, times, ….
+
+    points (point, dim) or (sample, point, dim); fields (sample, time, point, channel); times (time,); optionally cells,
+    node_type, features, parameters, split.
+    """
+
+    names: tuple[str, ...] = ()
+    """Of the channels."""
+    units: tuple[str, ...] = ()
+    """Of the channels."""
+    periodic: tuple[bool, ...] = (False,)
+    """One flag for all axes, or one per axis."""
+    lower: tuple[float, ...] = ()
+    """Corner of the domain; by default the points' own extent."""
+    upper: tuple[float, ...] = ()
+    """The opposite corner."""
+
+    def source(self) -> Source:
+        found: dict[str, Any] = dict(_arrays(existing(self.path)))
+        for name in ("points", "fields"):
+            if name not in found:
+                raise FileError(self.path, "is missing", part=f"array {name}", fix=suggestion(name, list(found)))
+        periodic = self.periodic[0] if len(self.periodic) == 1 else self.periodic
+        box = Box(self.lower, self.upper, periodic) if self.lower or self.upper else None
+        split = found.pop("split", None)
+        return array_source(
+            found.pop("points"),
+            found.pop("fields"),
+            found.pop("times", None),
+            name=self.path.stem,
+            box=box,
+            periodic=periodic,
+            names=self.names,
+            units=self.units,
+            split=None if split is None else [str(part) for part in split],
+            **found,
+        )
+
+
+class _OnDisk(Sequence[np.ndarray]):
+    """An .npy file as a sequence of its entries, each read when asked for and forgotten after."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._length = len(self._mapped())
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._mapped()[index].copy()  # a map that stayed open would count as memory page by page
+
+    def _mapped(self) -> np.ndarray:
+        return _loaded(self._path, self._path, "r")
+
+
+def _arrays(path: Path) -> Iterator[tuple[str, np.ndarray | Sequence[np.ndarray]]]:
+    if path.is_dir():
+        for file in sorted(path.glob("*.npy")):
+            large = file.stem in ("fields", "features")
+            yield _known(path, file.stem), _OnDisk(file) if large else _loaded(file, file, None)
+        return
+    with path.open("rb") as raw:
+        found = _loaded(path, raw, None)
+        if isinstance(found, np.ndarray):
+            raise FileError(path, "a single array", fix="Put points and fields into one .npz file, or a folder of .npy files.")
+        for name in found.files:
+            try:
+                yield _known(path, name), found[name]
+            except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+                raise FileError(path, f"cannot be read: {error}", part=f"array {name}") from error
+
+
+def _known(path: Path, name: str) -> str:
+    if name not in _NAMES:
+        raise FileError(path, "is not known", part=f"array {name}", fix=suggestion(name, list(_NAMES)))
+    return name
+
+
+def _loaded(path: Path, file: Path | BinaryIO, mode: Literal["r"] | None) -> Any:
+    try:
+        return np.load(file, mmap_mode=mode, allow_pickle=False)
+    except Exception as error:  # numpy and zipfile raise many kinds
+        raise FileError(path, f"not a readable NumPy file ({error})", fix="Save it with np.savez.") from error
+
+
+def _named(argument: str, names: Sequence[str], count: int, letter: str, units: Sequence[str] = ()) -> tuple[Field, ...]:
+    names = tuple(names) or tuple(f"{letter}{place}" for place in range(count))
+    units = tuple(units) or ("",) * count
+    if len(names) != count or len(set(names)) != count or len(units) != count:
+        raise InputError(
+            argument, expected=f"{count} different names and units", got=f"{names}, {units}", fix="One per channel."
+        )
+    return tuple(Field(name=name, unit=unit) for name, unit in zip(names, units, strict=True))
+
+
+def _codes(node_type: np.ndarray | Sequence[np.ndarray] | None) -> dict[int, str]:
+    if node_type is None:
+        return {}
+    parts = [node_type] if isinstance(node_type, np.ndarray) else node_type
+    found = np.unique(np.concatenate([np.unique(part) for part in parts]))
+    return {int(code): f"type {code}" for code in found}
+
+
+def _splits(split: Sequence[str] | None, count: int) -> list[Split]:
+    if split is None:
+        return [generated_split(index, count) for index in range(count)]
+    wrong = [part for part in split if part not in SPLITS]
+    if wrong or len(split) != count:
+        raise InputError(
+            "split",
+            expected=f"{count} of {', '.join(SPLITS)}",
+            got=repr(wrong[0]) if wrong else f"{len(split)} entries",
+            fix="One per sample, or leave it out for 80/10/10.",
+        )
+    return list(split)  # pyright: ignore[reportReturnType]
+
+
+def _extent(clouds: Sequence[np.ndarray] | np.ndarray, periodic: tuple[bool, ...]) -> Box:
+    lower = np.min([np.min(cloud, axis=0) for cloud in clouds], axis=0)
+    upper = np.max([np.max(cloud, axis=0) for cloud in clouds], axis=0)
+    for axis in np.flatnonzero(periodic):
+        places = np.unique(np.concatenate([np.unique(cloud[:, axis]) for cloud in clouds]))
+        gaps = np.diff(places)
+        if not len(gaps) or gaps.max() > gaps.min() * (1 + 1e-3):
+            raise InputError(
+                "box",
+                expected=f"the length of one period, since axis {axis} is periodic and its points are not evenly spaced",
+                got="no box",
+                fix="Give box=Box(lower, upper, periodic), or --lower and --upper.",
+            )
+        upper[axis] += gaps.mean()
+    return Box(tuple(lower.tolist()), tuple(upper.tolist()), periodic)

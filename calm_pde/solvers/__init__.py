@@ -1,0 +1,13 @@
+"""Numerical solvers that make training data: one engine per method, one file per PDE."""
+
+from __future__ import annotations
+
+from calm_pde.solvers.burgers import Burgers
+from calm_pde.solvers.compressible import Compressible
+from calm_pde.solvers.navier_stokes import NavierStokes
+from calm_pde.solvers.problem import Problem
+
+PROBLEMS: dict[str, type[Problem]] = {"burgers": Burgers, "navier_stokes": NavierStokes, "compressible": Compressible}
+"""What can be generated, by name."""
+
+__all__ = ["PROBLEMS", "Burgers", "Compressible", "NavierStokes", "Problem"]

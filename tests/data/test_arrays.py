@@ -1,0 +1,122 @@
+"""A user's own arrays become a data file, from Python and from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calm_pde as cp
+from calm_pde.cli import main
+from calm_pde.data.storage import DataFile
+from calm_pde.errors import CalmError, FileError, InputError
+
+DRAW = np.random.default_rng(0)
+POINTS = DRAW.uniform(size=(30, 2))
+FIELDS = DRAW.normal(size=(20, 4, 30, 2)).astype(np.float32)
+
+
+def test_arrays_come_back_exactly(tmp_path: Path) -> None:
+    times = np.array([0.0, 0.1, 0.2, 0.3])
+    file = cp.from_arrays(
+        POINTS, FIELDS, times, out=tmp_path / "a.h5", names=["u", "p"], units=["m/s", "Pa"], parameters=np.arange(20.0)[:, None]
+    )
+    assert [field.unit for field in file.description.fields] == ["m/s", "Pa"]
+    np.testing.assert_array_equal(file.description.points, POINTS)
+    np.testing.assert_array_equal(file.times, times)
+    for index in range(20):
+        np.testing.assert_array_equal(file.trajectory(index).fields, FIELDS[index])
+        assert file.trajectory(index).parameters == [index]
+    np.testing.assert_allclose(file.description.box.lower, POINTS.min(axis=0))
+
+
+def test_double_precision_is_kept_and_integers_become_single(tmp_path: Path) -> None:
+    double = cp.from_arrays(POINTS, FIELDS.astype(np.float64), out=tmp_path / "a.h5")
+    assert double.trajectory(0).fields.dtype == np.float64
+    whole = cp.from_arrays(POINTS, np.ones((10, 4, 30, 1), dtype=np.int64), out=tmp_path / "b.h5")
+    assert whole.trajectory(0).fields.dtype == np.float32
+    assert whole.times.tolist() == [0, 1, 2, 3]
+
+
+def test_a_mesh_per_sample(tmp_path: Path) -> None:
+    sizes = [12, 20, 15]
+    clouds = [DRAW.uniform(size=(size, 3)) for size in sizes]
+    fields = [DRAW.normal(size=(2, size, 1)) for size in sizes]
+    kinds = [DRAW.integers(0, 2, size=size) for size in sizes]
+    file = cp.from_arrays(clouds, fields, out=tmp_path / "a.h5", node_type=kinds, split=["train", "validation", "test"])
+    for index, cloud in enumerate(clouds):
+        found = file.trajectory(index)
+        np.testing.assert_array_equal(found.points, cloud)
+        np.testing.assert_array_equal(found.fields, fields[index])
+        np.testing.assert_array_equal(found.node_type, kinds[index])
+    assert file.header.node_types == {0: "type 0", 1: "type 1"}
+
+
+def test_the_period_of_a_grid_is_one_spacing_more_than_its_extent(tmp_path: Path) -> None:
+    axis = np.arange(8) / 4 - 1  # [−1, 1) in steps of ¼
+    file = cp.from_arrays(axis[:, None], np.zeros((10, 2, 8, 1)), out=tmp_path / "a.h5", periodic=True)
+    assert file.header.box == cp.Box((-1.0,), (1.0,), True)
+    with pytest.raises(InputError, match="box: expected the length of one period"):
+        cp.from_arrays(POINTS, FIELDS, out=tmp_path / "b.h5", periodic=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fields": FIELDS[0]}, r"fields: expected \(sample, time, point, channel\), got 2 axes per sample"),
+        ({"fields": FIELDS[:, :, :7]}, r"trajectory 0, fields: expected shape \(4, 30, 2\), got shape \(4, 7, 2\)"),
+        ({"times": [0, 1]}, "times: expected 4 finite, strictly increasing"),
+        ({"times": [0, 2, 1, 3]}, "times: expected 4 finite, strictly increasing"),
+        ({"names": ["u"]}, "names: expected 2 different names"),
+        ({"split": ["train"] * 3}, "split: expected 20 of train, validation, test, got 3 entries"),
+        ({"split": ["valid"] * 20}, "split: .* got 'valid'"),
+        ({"periodic": (True,)}, "periodic: expected True, False or 2"),
+        ({"points": [POINTS]}, "points: expected one array per sample, 20, got 1"),
+    ],
+)
+def test_wrong_arrays_are_named(change: dict, message: str, tmp_path: Path) -> None:
+    given = {"points": POINTS, "fields": FIELDS} | change
+    with pytest.raises(InputError, match=message):
+        cp.from_arrays(**given, out=tmp_path / "a.h5")
+    assert not list(tmp_path.iterdir())
+
+
+def test_npz_and_folder_of_npy_by_command(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", points=POINTS, fields=FIELDS, times=np.arange(4) / 2)
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    for name, values in {"points": POINTS, "fields": FIELDS, "times": np.arange(4) / 2}.items():
+        np.save(folder / f"{name}.npy", values)
+    main(["convert", "arrays", str(tmp_path / "a.npz"), "--out", str(tmp_path / "a.h5"), "--names", "u", "p"])
+    main(["convert", "arrays", str(folder), "--out", str(tmp_path / "b.h5"), "--names", "u", "p"])
+    first, second = DataFile(tmp_path / "a.h5"), DataFile(tmp_path / "b.h5")
+    assert (first.digests == second.digests).all()
+    assert [field.name for field in first.header.fields] == ["u", "p"]
+
+
+def test_wrong_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    def message(path: Path) -> str:
+        with pytest.raises(SystemExit):
+            main(["convert", "arrays", str(path), "--out", str(tmp_path / "x.h5")])
+        return capsys.readouterr().err
+
+    assert "there is no such file" in message(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    assert "not a readable NumPy file" in message(tmp_path / "text.npz")
+    np.save(tmp_path / "one.npy", FIELDS)
+    assert "a single array" in message(tmp_path / "one.npy")
+    np.savez(tmp_path / "less.npz", fields=FIELDS)
+    assert "array points: is missing" in message(tmp_path / "less.npz")
+    np.savez(tmp_path / "more.npz", points=POINTS, field=FIELDS)
+    assert "array field: is not known. Did you mean 'fields'?" in message(tmp_path / "more.npz")
+    np.savez(tmp_path / "objects.npz", points=POINTS, fields=np.array([{}], dtype=object))
+    assert "array fields: cannot be read" in message(tmp_path / "objects.npz")
+    raw = (tmp_path / "more.npz").read_bytes()
+    (tmp_path / "half.npz").write_bytes(raw[: len(raw) // 2])
+    assert "not a readable NumPy file" in message(tmp_path / "half.npz")
+    assert not (tmp_path / "x.h5").exists()
+
+
+def test_file_errors_are_calm_errors() -> None:
+    assert issubclass(FileError, CalmError)

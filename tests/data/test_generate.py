@@ -1,0 +1,82 @@
+"""Generation: the same seed gives the same content, over any number of processes, killed or not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from calm_pde.data.generate import generate
+from calm_pde.errors import FileError, InputError
+from calm_pde.solvers import Burgers
+from calm_pde.trajectories import SPLITS
+
+SMALL = Burgers(points=64, frames=3, duration=0.05)
+COMMAND = ["burgers", "--points", "64", "--frames", "3", "--duration", "0.05", "--samples", "40", "--seed", "7"]
+
+
+def test_same_seed_same_content_over_any_number_of_processes(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    one = generate("burgers", SMALL, tmp_path / "a.h5", samples=20, seed=3, processes=1)
+    two = generate(
+        "burgers", SMALL, tmp_path / "b.h5", samples=20, seed=3, processes=2, progress=lambda *done: seen.append(done)
+    )
+    other = generate("burgers", SMALL, tmp_path / "c.h5", samples=20, seed=4, processes=1)
+    assert one.fingerprint == two.fingerprint != other.fingerprint
+    assert seen[0] == (0, 20)
+    assert seen[-1] == (20, 20)
+    assert [len(one.indices(split)) for split in SPLITS] == [16, 2, 2]
+    assert one.header.provenance["generate"]["seed"] == 3
+    assert "versions" in one.header.provenance
+    assert one.trajectory(0).seconds > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "b.h5", "c.h5"]
+
+
+def test_a_trajectory_depends_on_its_own_number_alone(tmp_path: Path) -> None:
+    few = generate("burgers", SMALL, tmp_path / "a.h5", samples=3, processes=1)
+    many = generate("burgers", SMALL, tmp_path / "b.h5", samples=18, processes=1)
+    for index in range(3):
+        assert (few.trajectory(index).fields == many.trajectory(index).fields).all()
+
+
+@pytest.mark.parametrize("kills", [3])
+def test_killed_and_started_again_ends_with_the_same_fingerprint(kills: int, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole.h5", tmp_path / "broken.h5"
+    calm = [sys.executable, "-m", "calm_pde", "generate", *COMMAND, "--out"]
+    subprocess.run([*calm, str(whole)], check=True, capture_output=True)
+    for attempt in range(kills):
+        job = subprocess.Popen([*calm, str(broken)], stdout=subprocess.DEVNULL, start_new_session=True)
+        deadline = time.monotonic() + 60
+        folder = tmp_path / "broken.h5.parts"
+        while len(list(folder.glob("0*.npz"))) <= 12 * attempt and job.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    subprocess.run([*calm, str(broken)], check=True, capture_output=True)
+    from calm_pde.data.storage import DataFile
+
+    assert DataFile(broken).fingerprint == DataFile(whole).fingerprint
+    assert not folder.exists()
+
+
+def test_other_settings_do_not_take_up_a_broken_job(tmp_path: Path) -> None:
+    folder = tmp_path / "a.h5.parts"
+    folder.mkdir()
+    (folder / "settings.json").write_text("{}")
+    with pytest.raises(FileError, match="another, interrupted job"):
+        generate("burgers", SMALL, tmp_path / "a.h5", samples=2)
+
+
+def test_wrong_turns_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="samples: expected at least 1"):
+        generate("burgers", SMALL, tmp_path / "a.h5", samples=0)
+    with pytest.raises(FileError, match="no such folder"):
+        generate("burgers", SMALL, tmp_path / "none" / "a.h5", samples=1)
+    generate("burgers", SMALL, tmp_path / "a.h5", samples=1)
+    with pytest.raises(FileError, match="exists already"):
+        generate("burgers", SMALL, tmp_path / "a.h5", samples=1)

@@ -1,0 +1,84 @@
+"""What every problem keeps: its description, exact repetition, and trajectories that do not depend on their batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calm_pde.errors import ConfigError
+from calm_pde.solvers import PROBLEMS, Burgers, Compressible, NavierStokes, Problem
+
+SMALL = {
+    "burgers": Burgers(points=64, frames=3, duration=0.05),
+    "navier_stokes": NavierStokes(points=16, resolution=32, frames=3, first_time=0.1, spacing=0.1),
+    "compressible": Compressible(points=8, frames=3, duration=0.05),
+}
+
+
+def draws(*seeds: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+@pytest.fixture(params=sorted(SMALL))
+def problem(request) -> Problem:
+    return SMALL[request.param]
+
+
+def test_every_problem_is_tested():
+    assert set(SMALL) == set(PROBLEMS)
+    assert all(isinstance(SMALL[name], PROBLEMS[name]) for name in SMALL)
+
+
+def test_the_description_fits_the_trajectories(problem):
+    description = problem.description()
+    (trajectory,) = problem.solve(draws(0))
+    assert description.points is not None
+    assert description.grid_shape is not None
+    assert trajectory.fields.shape == (len(description.times), len(description.points), len(description.fields))
+    assert trajectory.fields.dtype == np.float32
+    assert np.isfinite(trajectory.fields).all()
+    assert trajectory.seconds > 0
+    assert np.prod(description.grid_shape) == len(description.points)
+    assert (np.diff(description.times) > 0).all()
+    unit = description.box.to_unit(description.points)
+    assert unit.min() >= 0
+    assert unit.max() < 1
+    assert description.provenance["settings"] == problem.model_dump()
+    assert description.name in PROBLEMS
+
+
+def test_conserved_fields_keep_their_mean(problem):
+    description = problem.description()
+    (trajectory,) = problem.solve(draws(0))
+    for channel, field in enumerate(description.fields):
+        if field.name in description.conserved:
+            means = trajectory.fields[..., channel].astype(np.float64).mean(axis=1)
+            assert np.abs(means - means[0]).max() < 1e-6 * np.abs(trajectory.fields[..., channel]).max()
+
+
+def test_a_trajectory_is_its_own_generators_alone(problem):
+    together = [trajectory.fields for trajectory in problem.solve(draws(0, 1, 2))]
+    again = [next(problem.solve(draws(seed))).fields for seed in (0, 1, 2)]
+    assert all(np.array_equal(one, other) for one, other in zip(together, again, strict=True))
+    assert not np.array_equal(together[0], together[1])
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_wrong_options_are_named(name):
+    with pytest.raises(ConfigError, match=r"frames.*got 1"):
+        PROBLEMS[name].model_validate({"frames": 1})
+    with pytest.raises(ConfigError, match="Did you mean 'points'"):
+        PROBLEMS[name].model_validate({"pionts": 8})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count", "budget"), [("burgers", 32, 0.7), ("navier_stokes", 3, 12.0), ("compressible", 3, 240.0)]
+)
+def test_seconds_per_trajectory(name, count, budget):
+    """The default settings on one core."""
+    problem, seconds = PROBLEMS[name](), []
+    for begin in range(0, count, problem.together):
+        seconds += [each.seconds for each in problem.solve(draws(*range(begin, min(count, begin + problem.together))))]
+    print(f"{name}: mean {np.mean(seconds):.2f} s, from {min(seconds):.2f} to {max(seconds):.2f} s, {count} trajectories")
+    assert np.mean(seconds) < budget
