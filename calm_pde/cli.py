@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 import resource
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 import tyro
@@ -31,6 +32,9 @@ from calm_pde.models.memory import predicted_peak
 from calm_pde.progress import progress
 from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
+from calm_pde.train.config import Recipe, TrainConfig, load_recipe, model_changes, recipe_names
+from calm_pde.train.loop import Interrupted, Trainer
+from calm_pde.train.show import Show
 from calm_pde.trajectories import SPLITS
 from calm_pde.types import Tensor
 
@@ -146,6 +150,73 @@ def check(
         sys.exit(1)
 
 
+class DataOptions(Config):
+    file: Path
+    """The data file."""
+    fields: tuple[str, ...] = ()
+    """Names of the fields to learn; by default the file's targets."""
+    frame_stride: int = 1
+    """Take every so many-th frame."""
+
+
+class TrainOptions(Config):
+    recipe: tyro.conf.Positional[str]
+    """A shipped recipe, or a .yaml file of your own."""
+    run: Path | None = None
+    """The run folder; by default runs/RECIPE."""
+    resume: Literal["auto", "never", "force"] = "auto"
+    """auto: go on where the run folder left off; force: also with other settings; never: refuse a folder that has a run."""
+    data: DataOptions
+    train: TrainConfig
+
+
+def train(arguments: list[str]) -> None:
+    """Train a surrogate from a recipe; an interrupted run goes on when started again.
+
+    Any setting of a recipe can be given: --train.epochs 50, --data.file my.h5, --model.processor.blocks 3.
+    """
+    if not arguments or arguments[0].startswith("-"):
+        listed = ", ".join(recipe_names())
+        text = f"usage: calm train RECIPE [--train.epochs 50 …]\n\n{train.__doc__}\nShipped recipes: {listed}"
+        Console(stderr=not arguments).print(text, highlight=False, markup=False)
+        sys.exit(0 if arguments else 2)
+    arguments, model = model_changes(arguments)
+    recipe = load_recipe(arguments[0], {"model": model} if model else None)
+    given = recipe.data.model_dump(include=set(DataOptions.model_fields))
+    default = TrainOptions(recipe=arguments[0], data=DataOptions(**given), train=recipe.train)
+    options = tyro.cli(TrainOptions, prog="calm train", description=train.__doc__, default=default, args=arguments)
+    data = recipe.data.model_copy(update=options.data.model_dump())
+    recipe = recipe.model_copy(update={"data": data, "train": options.train})
+    train_recipe(recipe, options.run or Path("runs") / recipe.name, options.resume)
+
+
+def train_recipe(recipe: Recipe, run: Path, resume: Literal["auto", "never", "force"] = "auto") -> Path:
+    console = Console()
+    if resume == "never" and (run / "checkpoints").exists():
+        raise CalmError(f"{run}: holds a run already. Name another with --run, or let it go on with --resume auto.")
+    _generate_missing(recipe, console)
+    show = Show(console)
+    try:
+        return Trainer(recipe, run, show, force=resume == "force").fit()
+    finally:
+        show.close()
+
+
+def _generate_missing(recipe: Recipe, console: Console) -> None:
+    """The recipe's data file, made by our solvers where it is missing; the first process makes it for all."""
+    wanted, out = recipe.data.generate, recipe.data.file
+    if out.exists() or wanted is None or int(os.environ.get("RANK", "0")):
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if wanted.kind not in PROBLEMS:
+        raise CalmError(f"data.generate.kind: there is no {wanted.kind!r}. {suggestion(wanted.kind, list(PROBLEMS))}")
+    options = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in wanted.problem.items())
+    command = f"calm generate {wanted.kind} --samples {wanted.samples} --seed {wanted.seed} {options} --out {out}"
+    console.print(f"{out} is missing; making it: {command}", highlight=False, soft_wrap=True)
+    job = Generation(out=out, samples=wanted.samples, seed=wanted.seed)
+    generate_data(wanted.kind, PROBLEMS[wanted.kind](**wanted.problem), job)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {"check": check, "demo": demo}
 KINDS: dict[str, tuple[type[Output], dict[str, Any], Callable[..., None]]] = {
     "convert": (Output, READERS, convert),
@@ -159,9 +230,15 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         if arguments and arguments[0] in KINDS:
             _run_kind(arguments[0], arguments[1:])
+        elif arguments and arguments[0] == "train":
+            train(arguments[1:])
         else:
             known = COMMANDS | {name: _placeholder(command) for name, (_, _, command) in KINDS.items()}
+            known["train"] = _placeholder(train)
             tyro.extras.subcommand_cli_from_dict(known, prog="calm", description=main.__doc__, args=arguments)
+    except Interrupted as error:
+        Console(stderr=True).print(f"calm: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(130)
     except CalmError as error:
         Console(stderr=True).print(f"calm: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)

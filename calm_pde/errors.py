@@ -30,3 +30,11 @@ class FileError(CalmError):
         where = f"{path}, {part}" if part else f"{path}"
         super().__init__(f"{where}: {problem}.{f' {fix}' if fix else ''}")
         self.path, self.part = path, part
+
+
+class TrainingRangeWarning(UserWarning):
+    """What is asked lies beyond what a surrogate was trained on."""
+
+
+class TrainingError(CalmError):
+    """Training cannot go on; the state before it is kept."""

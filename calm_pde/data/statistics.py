@@ -8,6 +8,7 @@ from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import Window
 from calm_pde.errors import FileError
+from calm_pde.types import Float, Tensor
 
 _ROWS = 2**20  # taken together in float64
 
@@ -20,6 +21,14 @@ class Statistics(Config):
     std: tuple[float, ...]
     lowest: tuple[float, ...]
     highest: tuple[float, ...]
+
+    def normalized(self, values: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
+        """(x − mean)/std per channel."""
+        return (values - values.new_tensor(self.mean)) / values.new_tensor(self.std)
+
+    def physical(self, values: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
+        """mean + std·x per channel."""
+        return values * values.new_tensor(self.std) + values.new_tensor(self.mean)
 
 
 def statistics(dataset: Dataset) -> tuple[Statistics, Statistics | None]:

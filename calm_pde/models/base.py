@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import nn
@@ -34,9 +35,23 @@ class Model(nn.Module, ABC):
         A model that can't do a thing (free queries, irregular points) says so in an `InputError`.
         """
 
+    def rollout(
+        self,
+        values: Tensor,
+        points: Tensor,
+        times: Sequence[float],
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> Tensor:
+        """The state itself as the model sees it, then the frames at `times` (in frames), at the points; what is trained on."""
+        raise NotImplementedError
+
 
 class ModelConfig(Config, ABC):
     """The configuration of one kind of model; the registry names it."""
+
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Sizes for known problems, by name."""
 
     @abstractmethod
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Model:

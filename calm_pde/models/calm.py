@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
@@ -92,6 +92,8 @@ class CalmConfig(ModelConfig):
         kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
         memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
     """
+
+    presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
 
     dim: PositiveInt
     in_channels: PositiveInt
@@ -334,6 +336,19 @@ class CalmPDE(Model):
         if queries is not None:
             return self.decode(zs, p, queries, neighbors)
         u = self.decode(zs, p, _unmasked(points, mask), neighbors)
+        return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
+
+    def rollout(
+        self,
+        values: Tensor,
+        points: Tensor,
+        times: Sequence[float],
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> Tensor:
+        """The reconstructed state, then the frames at `times`: all decoded at once."""
+        z, p = self.encode(values, points, mask, node_type)
+        u = self.decode(self.advance(z, p, times=times), p, _unmasked(points, mask))
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
     @property

@@ -1,0 +1,298 @@
+"""The surrogate: a model with everything needed to use it in physical units, as a folder that anyone can load."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calm_pde.batch import Batch
+from calm_pde.config import Config
+from calm_pde.data.dataset import Dataset
+from calm_pde.data.statistics import Statistics
+from calm_pde.errors import ConfigError, FileError, InputError, TrainingRangeWarning
+from calm_pde.folders import Folder, write_folder
+from calm_pde.geometry import Box
+from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
+from calm_pde.trajectories import Field
+from calm_pde.types import Float, Tensor
+
+_SLACK = 0.05  # of the training range: how far a value may leave it without a warning
+
+
+class Card(Config):
+    """What stands in surrogate.json beside the weights."""
+
+    kind: str
+    model: dict[str, Any]
+    fields: tuple[Field, ...]
+    features: tuple[Field, ...] = ()
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    periodic: tuple[bool, ...]
+    spacing: float
+    """Physical time of one frame."""
+    num_frames: int
+    """Frames of a training trajectory, the first included."""
+    statistics: Statistics
+    feature_statistics: Statistics | None = None
+    node_types: dict[int, str] = {}  # noqa: RUF012 - pydantic copies it
+    metrics: dict[str, Any] = {}  # noqa: RUF012
+    provenance: dict[str, Any] = {}  # noqa: RUF012
+    """Recipe, data fingerprint, seed, versions."""
+
+    @property
+    def box(self) -> Box:
+        return Box(self.lower, self.upper, self.periodic)
+
+
+def card_of(
+    kind: str,
+    config: ModelConfig,
+    dataset: Dataset,
+    statistics: tuple[Statistics, Statistics | None],
+    provenance: dict[str, Any],
+) -> Card:
+    """The card of a model trained on a data set."""
+    header = dataset.file.header
+    chosen = {field.name: field for field in header.fields}
+    return Card(
+        kind=kind,
+        model=config.model_dump(mode="json"),
+        fields=tuple(chosen[name] for name in dataset.fields),
+        features=header.features,
+        lower=header.lower,
+        upper=header.upper,
+        periodic=header.periodic,
+        spacing=dataset.spacing,
+        num_frames=dataset.num_frames,
+        statistics=statistics[0],
+        feature_statistics=statistics[1],
+        node_types=header.node_types,
+        provenance=provenance,
+    )
+
+
+class Surrogate:
+    """A trained model in physical units and coordinates: numpy in, numpy out."""
+
+    def __init__(self, model: Model, card: Card) -> None:
+        self.model, self.card = model, card
+
+    @property
+    def task(self) -> str:
+        return getattr(self.model.config, "task", "rollout")
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def save(self, path: str | Path) -> None:
+        write_folder(Path(path), {"weights": dict(self.model.state_dict())}, {"surrogate": self.card.model_dump(mode="json")})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Surrogate:
+        """From a surrogate folder, or from the run folder that holds one. Nothing in it is executed."""
+        path = Path(path)
+        inner = path / "surrogate"
+        if inner.is_dir():
+            path = inner
+        if not path.is_dir():
+            raise FileError(path, "there is no such folder", fix="Give a run folder, or the surrogate folder in it.")
+        folder = Folder(path)
+        try:
+            card = Card.model_validate(folder.document("surrogate"))
+            if card.kind not in MODELS:
+                raise ConfigError(f"kind: there is no model {card.kind!r}")
+            model = MODELS[card.kind].model_validate(card.model).build()
+        except ConfigError as error:
+            raise FileError(
+                path / "surrogate.json", str(error), fix="It was written by another version, or damaged."
+            ) from error
+        load_weights(model, folder.tensors("weights"), path / "weights.safetensors")
+        return cls(model.eval(), card)
+
+    def normalized_input(self, batch: Batch, dtype: torch.dtype) -> Tensor:
+        """What the model is given of a batch: frame 0, or the features of a steady problem."""
+        if self.task != "steady":
+            return self.card.statistics.normalized(batch.fields[:, 0].to(dtype))
+        if batch.features is None or self.card.feature_statistics is None:
+            return batch.points.to(dtype).expand(len(batch), *batch.points.shape[-2:])
+        return self.card.feature_statistics.normalized(batch.features.to(dtype))
+
+    @torch.no_grad()
+    def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
+        """The frames after the first of each window (all of it for a steady problem or an autoencoder), in physical units."""
+        dtype = next(self.model.parameters()).dtype
+        given, points = self.normalized_input(batch, dtype), batch.points.to(dtype)
+        if self.task == "rollout":
+            out = self.model.rollout(given, points, batch.times[1:].tolist(), batch.mask, batch.node_type)[:, 1:]
+        else:
+            out = self.model(given, points, mask=batch.mask, node_type=batch.node_type)
+        return self.card.statistics.physical(out)
+
+    def solve(
+        self,
+        initial: Any,
+        points: Any,
+        times: Sequence[float] | np.ndarray | None = None,
+        queries: Any = None,
+        node_type: Any = None,
+    ) -> Any:
+        """The fields at later times, (time, query, channel), from the state (point, channel) on the points (point, dim).
+
+        With a batch axis on `initial`, with it; lists of arrays (each on its own points) give a list. A steady surrogate
+        takes features as `initial` (None: the coordinates) and no times.
+
+        Args:
+            times: physical, measured from the initial state, > 0, strictly increasing; by default the trained frames.
+            queries: where to answer; by default at the points.
+        """
+        if isinstance(points, list | tuple) and not np.isscalar(points[0]) and np.ndim(points[0]) == 2:
+            return self._solve_list(initial, points, times, queries, node_type)
+        cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
+        state = self._state(initial, points)
+        single = state.ndim == 2
+        state = state[None] if single else state
+        kinds = None if node_type is None else torch.as_tensor(np.asarray(node_type), dtype=torch.int64, device=self.device)
+        steps = self._steps(times)
+        with torch.no_grad():
+            if self.task == "rollout":
+                found = self.model(state, cloud, queries=asked, node_type=kinds, **self._asked(steps))
+            else:
+                found = self.model(state, cloud, queries=asked, node_type=kinds)
+        out = self.card.statistics.physical(found).cpu().numpy()
+        return out[0] if single else out
+
+    def bake(self, points: Any, queries: Any = None, node_type: Any = None) -> BakedSurrogate:
+        """Freezes all that depends on the geometry alone, for many solves on one mesh."""
+        if not isinstance(self.model, CalmPDE):
+            raise InputError("bake", expected="a CALM-PDE surrogate", got=self.card.kind, fix="Use solve.")
+        return BakedSurrogate(self, points, queries, node_type)
+
+    def _asked(self, steps: list[float]) -> dict[str, Any]:
+        whole = steps == [float(step) for step in range(1, len(steps) + 1)]
+        if whole:
+            return {"num_steps": len(steps)}
+        if not isinstance(self.model, CalmPDE):
+            raise InputError(
+                "times",
+                expected=f"whole frames of {self.card.spacing:g}",
+                got=str(steps),
+                fix=f"{self.card.kind} has no others.",
+            )
+        return {"times": steps}
+
+    def _steps(self, times: Sequence[float] | np.ndarray | None) -> list[float]:
+        """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
+        if self.task != "rollout":
+            if times is not None:
+                raise InputError("times", expected="none of a surrogate without time", got=str(times), fix="Leave times out.")
+            return []
+        last = self.card.num_frames - 1
+        if times is None:
+            return [float(step) for step in range(1, last + 1)]
+        steps = [float(time) / self.card.spacing for time in np.asarray(times, dtype=np.float64).ravel()]
+        steps = [float(round(step)) if abs(step - round(step)) < 1e-6 * max(1, step) else step for step in steps]
+        if steps and steps[-1] > last * (1 + 1e-6):
+            warnings.warn(
+                f"times reach {steps[-1] * self.card.spacing:g}; the surrogate was trained to {last * self.card.spacing:g} "
+                "after the initial state, and errors may grow beyond.",
+                TrainingRangeWarning,
+                stacklevel=3,
+            )
+        return steps
+
+    def _state(self, initial: Any, points: Any) -> Tensor:
+        stats, names = (self.card.statistics, self.card.fields)
+        if self.task == "steady":
+            if initial is None:
+                initial = np.asarray(points)
+            stats, names = self.card.feature_statistics, self.card.features
+        values = self._numbers("initial", initial)
+        channels = len(names) if names else len(self.card.lower)
+        if values.ndim not in (2, 3) or values.shape[-1] != channels or values.shape[-2] != np.asarray(points).shape[-2]:
+            expected = ", ".join(field.name for field in names) or "coordinates"
+            raise InputError(
+                "initial",
+                expected=f"shape (point, channel) = ({np.asarray(points).shape[-2]}, {channels}) with channels {expected}",
+                got=f"shape {values.shape}",
+                fix="Give one value per point and channel, in physical units.",
+            )
+        if stats is None:
+            return self._unit("initial", values)
+        low, high = np.array(stats.lowest), np.array(stats.highest)
+        room = _SLACK * (high - low)
+        outside = np.flatnonzero(((values < low - room) | (values > high + room)).reshape(-1, channels).any(axis=0))
+        if len(outside):
+            which = ", ".join(names[place].name for place in outside)
+            warnings.warn(f"initial: {which} leaves the range seen in training.", TrainingRangeWarning, stacklevel=4)
+        return stats.normalized(self._tensor(values))
+
+    def _unit(self, name: str, points: Any) -> Tensor:
+        values = self._numbers(name, points)
+        return self._tensor(self.card.box.to_unit(values))
+
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        dtype = next(self.model.parameters()).dtype
+        return torch.as_tensor(np.ascontiguousarray(values), dtype=dtype, device=self.device)
+
+    def _numbers(self, name: str, values: Any) -> np.ndarray:
+        try:
+            array = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(name, expected="an array of numbers", got=str(error), fix="Convert it with np.asarray.") from error
+        if not np.isfinite(array).all():
+            raise InputError(
+                name, expected="finite numbers", got=f"{int((~np.isfinite(array)).sum())} that are not", fix="Remove them."
+            )
+        return array
+
+    def _solve_list(self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any) -> list[np.ndarray]:
+        if initial is not None and len(initial) != len(points):
+            raise InputError(
+                "initial", expected=f"{len(points)} arrays, one per mesh", got=str(len(initial)), fix="Give one state per mesh."
+            )
+        given = [None] * len(points)
+        states, asked, kinds = (given if value is None else value for value in (initial, queries, node_type))
+        return [self.solve(states[index], cloud, times, asked[index], kinds[index]) for index, cloud in enumerate(points)]
+
+
+class BakedSurrogate:
+    """A surrogate on one mesh: `fast.solve(initial, times)`."""
+
+    def __init__(self, surrogate: Surrogate, points: Any, queries: Any, node_type: Any) -> None:
+        if not isinstance(surrogate.model, CalmPDE):
+            raise InputError("bake", expected="a CALM-PDE surrogate", got=surrogate.card.kind, fix="Use solve.")
+        self.surrogate, self.points = surrogate, np.asarray(points)
+        kinds = None if node_type is None else torch.as_tensor(np.asarray(node_type), dtype=torch.int64)
+        asked = None if queries is None else surrogate._unit("queries", queries)
+        self.baked = surrogate.model.bake(surrogate._unit("points", points), asked, node_type=kinds)
+
+    def solve(self, initial: Any, times: Sequence[float] | np.ndarray | None = None) -> np.ndarray:
+        """As `Surrogate.solve`, on the points and queries that were baked."""
+        state = self.surrogate._state(initial, self.points)
+        single = state.ndim == 2
+        steps = self.surrogate._steps(times)
+        asked = self.surrogate._asked(steps) if self.surrogate.task == "rollout" else {}
+        found = self.baked(state[None] if single else state, **asked)
+        out = self.surrogate.card.statistics.physical(found).cpu().numpy()
+        return out[0] if single else out
+
+
+def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path) -> None:
+    """Weights that fit the model exactly, and otherwise an error that names the first that does not."""
+    wanted = model.state_dict()
+    for name in sorted(wanted.keys() ^ weights.keys()):
+        raise FileError(path, f"{name} is {'missing' if name in wanted else 'unknown to this model'}")
+    for name, value in weights.items():
+        if value.shape != wanted[name].shape or value.dtype != wanted[name].dtype:
+            raise FileError(
+                path,
+                f"{name}: expected {wanted[name].dtype} {tuple(wanted[name].shape)}, got {value.dtype} {tuple(value.shape)}",
+            )
+    model.load_state_dict(weights)

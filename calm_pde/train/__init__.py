@@ -1,0 +1,1 @@
+"""Training: recipes, the curriculum, the optimizer, checkpoints, and the one loop."""

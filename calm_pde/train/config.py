@@ -1,0 +1,189 @@
+"""Recipes: which data, which model, how it is trained; YAML files that list only what differs from the defaults."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from calm_pde.config import Config, merged, suggestion
+from calm_pde.data.dataset import Dataset
+from calm_pde.errors import ConfigError
+from calm_pde.models import MODELS, ModelConfig
+
+
+class GenerateConfig(Config):
+    """How a missing data file is made: `calm generate KIND` with these settings."""
+
+    kind: str
+    samples: PositiveInt
+    seed: int = 0
+    problem: dict[str, Any] = Field(default_factory=dict)
+
+
+class DataConfig(Config):
+    """The data file and what is taken from it."""
+
+    file: Path
+    """The data file."""
+    generate: GenerateConfig | None = None
+    fields: tuple[str, ...] = ()
+    """Names of the fields to learn; by default the file's targets."""
+    frame_stride: PositiveInt = 1
+    """Take every so many-th frame."""
+
+
+class TrainConfig(Config):
+    """The training procedure; the defaults are the paper's."""
+
+    epochs: PositiveInt = 500
+    """How often every training trajectory is seen."""
+    batch_size: PositiveInt = 32
+    """Windows per step, over all processes."""
+    learning_rate: PositiveFloat = 1e-3
+    """At its highest."""
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    """On everything but biases, norms, query positions and Fourier frequencies."""
+    schedule: Literal["cosine", "one_cycle", "constant"] = "cosine"
+    """Of the learning rate, stepped every iteration; cosine falls to 0 without warm-up, one_cycle rises for 30 % first."""
+    gradient_clip: PositiveFloat | None = None
+    """The largest norm of a gradient."""
+    curriculum: bool = True
+    """Whether windows grow during training."""
+    first_length: PositiveInt = 7
+    """n₀: frames of a window at the start, the first included."""
+    random_starts: bool = True
+    """Whether windows that are at least two frames shorter than a trajectory start anywhere in it."""
+    windows_per_trajectory: PositiveInt = 1
+    """Windows drawn from each trajectory per epoch."""
+    reconstruction: bool = True
+    """Whether frame 0 is in the loss."""
+    reduction: Literal["frame", "spacetime"] = "frame"
+    """The norm in the loss: over the points of each frame (the paper's formula), or over space and time (its Burgers runs)."""
+    random_offset: Annotated[float, Field(ge=0)] = 0.0
+    """All positions of a step are shifted by one draw from U(−offset, offset) per axis, in unit coordinates."""
+    precision: Literal["float32", "float64", "bfloat16"] = "float32"
+    """Of the computation; bfloat16 keeps weights in float32."""
+    accumulate: PositiveInt = 1
+    """Parts that a batch is computed in, one after the other."""
+    average: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
+    seed: int = 0
+    """Of weights, order, windows and offsets."""
+    workers: NonNegativeInt = 0
+    """Processes that read ahead."""
+    validation: Literal[0, 1] = 1
+    """0: no validation; the last epoch is kept."""
+    validate_every: PositiveInt = 1
+    """Epochs between validations."""
+    save_every: PositiveInt | None = None
+    """Steps between checkpoints, beside the one at the end of each epoch."""
+    keep: PositiveInt = 2
+    """Checkpoints kept beside the weights that were best."""
+    on_nan: Literal["stop", "skip"] = "stop"
+    """What to do with a loss or gradient that is not finite."""
+
+
+class Recipe(Config):
+    """A whole experiment; `load` reads one by name or from a file."""
+
+    name: str
+    data: DataConfig
+    model: dict[str, Any] = Field(default_factory=lambda: {"kind": "calm"})
+    """`kind` and `preset`, and whatever differs from the preset."""
+    train: TrainConfig = TrainConfig()
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(path.name.removesuffix(".yaml") for path in _shipped().iterdir() if path.name.endswith(".yaml"))
+
+
+def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
+    """A shipped recipe by name, or a YAML file, with changes laid over it."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise ConfigError(f"recipe: there is no file {name}. Shipped recipes: {', '.join(recipe_names())}.")
+        text, name = path.read_text(), path.stem
+    elif name in recipe_names():
+        text = _shipped().joinpath(f"{name}.yaml").read_text()
+    else:
+        raise ConfigError(f"recipe: there is no {name!r}. {suggestion(name, recipe_names())} A file of your own ends in .yaml.")
+    try:
+        content = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected keys data, model and train, got {type(content).__name__}.")
+    return Recipe.model_validate(merged({"name": name} | content, changes or {}))
+
+
+def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
+    """The model that a recipe names; channels, dimension, periodic axes and node types come from the data file."""
+    given = dict(recipe.model)
+    kind = given.pop("kind", "calm")
+    if kind not in MODELS:
+        raise ConfigError(f"model.kind: there is no {kind!r}. {suggestion(kind, list(MODELS))}")
+    presets = MODELS[kind].presets
+    preset = given.pop("preset", None)
+    if preset is not None and preset not in presets:
+        raise ConfigError(f"model.preset: {kind} has no {preset!r}. {suggestion(str(preset), list(presets))}")
+    content = merged(presets[preset] if preset else {}, given)
+    header = dataset.file.header
+    fields, features = len(dataset.fields), len(header.features)
+    steady = content.get("task") == "steady"
+    known = {
+        "dim": len(header.lower),
+        "periodic": tuple(header.periodic),
+        "in_channels": features if steady and features else fields,
+        "out_channels": fields,
+    }
+    if content.get("node_types"):
+        known["node_types"] = tuple(sorted(header.node_types))
+    if "dim" in content and content["dim"] != known["dim"]:
+        raise ConfigError(
+            f"model: {preset or kind} is {content['dim']}-D, and {dataset.file.path} is {known['dim']}-D. "
+            "Choose a preset of that dimension."
+        )
+    for name in ("in_channels", "out_channels"):
+        if given.get(name, known[name]) != known[name]:
+            raise ConfigError(
+                f"model.{name}: expected {known[name]}, as {dataset.file.path} has it, got {given[name]}. Leave it out."
+            )
+    return MODELS[kind].model_validate(content | known | {name: given[name] for name in ("periodic",) if name in given})
+
+
+def model_changes(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """`--model.a.b value` taken out of a command line, as nested settings; values are read as YAML."""
+    rest: list[str] = []
+    found: dict[str, Any] = {}
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("--model."):
+            rest.append(word)
+            continue
+        name, equals, text = word.partition("=")
+        text = text if equals else next(words, "")
+        value: Any = yaml.load(text, Loader=_Loader)
+        for key in reversed(name.removeprefix("--model.").replace("-", "_").split(".")):
+            value = {key: value}
+        found = merged(found, value)
+    return rest, found
+
+
+def _shipped() -> Any:
+    return resources.files("calm_pde") / "recipes"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number, as everywhere else."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+)

@@ -1,0 +1,364 @@
+"""The one training loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calm_pde.batch import Batch
+from calm_pde.data.dataset import Dataset
+from calm_pde.data.statistics import statistics
+from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
+from calm_pde.errors import ConfigError, TrainingError
+from calm_pde.folders import replace_file
+from calm_pde.metrics import relative_l2, relative_l2_spacetime
+from calm_pde.surrogate import Surrogate, card_of, load_weights
+from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
+from calm_pde.train.config import Recipe, model_config
+from calm_pde.train.curriculum import window_length
+from calm_pde.train.objective import Objective
+from calm_pde.train.optimizer import adamw, learning_rate, load_optimizer_state, optimizer_state
+from calm_pde.train.processes import Processes
+from calm_pde.train.record import Record
+from calm_pde.train.show import Show
+from calm_pde.types import Tensor
+
+_HARMLESS = ("workers", "save_every", "keep")  # settings that change no number
+
+
+class Interrupted(TrainingError):
+    """A signal asked to stop; the state is saved."""
+
+
+class Trainer:
+    """A run in a folder: `fit` trains to the end, from the newest checkpoint if there is one.
+
+    Args:
+        force: resume although data or settings differ from the checkpoint's.
+    """
+
+    def __init__(self, recipe: Recipe, run: str | Path, show: Show, *, force: bool = False) -> None:
+        self.recipe, self.config, self.run, self.show = recipe, recipe.train, Path(run), show
+        self.processes = Processes()
+        self.run.mkdir(parents=True, exist_ok=True)
+        data = recipe.data
+        options: dict[str, Any] = {"fields": data.fields, "frame_stride": data.frame_stride}
+        self.data = Dataset(data.file, "train", **options)
+        self.held = Dataset(self.data.file, "validation", **options) if self.config.validation else None
+        self.surrogate = self._surrogate()
+        self.model = self.surrogate.model
+        if self.config.precision == "float64":
+            self.model.double()
+        self.model.to(self.processes.device)
+        self.objective = Objective(self.surrogate, self.config)
+        self.optimizer = adamw(self.model, self.config.learning_rate, self.config.weight_decay)
+        self.average = {} if self.config.average is None else self._weights()
+        self.best: dict[str, Tensor] = {}
+        self.position = Position()
+        self._stop: int | None = None
+        self._resume(force)
+        self.record = Record(self.run / "metrics.jsonl", self.position.step) if self.processes.first else None
+
+    @property
+    def num_steps(self) -> int:
+        """Of the whole training."""
+        return self.config.epochs * math.ceil(len(self.data) * self.config.windows_per_trajectory / self.config.batch_size)
+
+    def fit(self) -> Path:
+        """Train to the end; the folder of the surrogate that was best on the validation split."""
+        self.show.begin(self)
+        with self._signals():
+            while self.position.epoch < self.config.epochs:
+                self._epoch()
+        self._export()
+        self.show.end(self)
+        self.processes.close()
+        return self.run / "surrogate"
+
+    def _epoch(self) -> None:
+        position, config = self.position, self.config
+        groups = self.groups(position.epoch)
+        self.model.train()
+        losses: list[float] = []
+        for batch, weight in self._batches(groups[position.batch :]):
+            loss = self._step(batch, weight)
+            losses.append(loss)
+            position.batch += 1
+            position.step += 1
+            if self.record is not None:
+                rate = self.optimizer.param_groups[0]["lr"]
+                length = self.length(position.epoch)
+                self.record.add(step=position.step, epoch=position.epoch, loss=loss, learning_rate=rate, length=length)
+            self.show.step(self, loss)
+            over = position.batch == len(groups)
+            if not over and (self._stop is not None or (config.save_every and position.step % config.save_every == 0)):
+                self._save()
+                self._leave_if_asked()
+        position.epoch, position.batch = position.epoch + 1, 0
+        self._finish_epoch(losses)
+
+    def _finish_epoch(self, losses: list[float]) -> None:
+        position, config = self.position, self.config
+        error = None
+        due = position.epoch % config.validate_every == 0 or position.epoch == config.epochs
+        if self.held is not None and due:
+            error = self.validate()
+            if error < position.best:
+                position.best, position.best_epoch = error, position.epoch
+                self.best = self._kept_weights()
+                self._export()
+        if self.record is not None:
+            mean = sum(losses) / len(losses) if losses else None
+            self.record.add(step=position.step, epoch=position.epoch, mean_loss=mean, validation=error, best=position.best)
+        self.show.epoch(self, losses, error)
+        self._save()
+        self._leave_if_asked()
+
+    def _step(self, batch: Batch, weight: float) -> float:
+        """One optimizer step on this process's share of a batch; the loss of the whole batch."""
+        position, config = self.position, self.config
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(position.step, self.num_steps, config.learning_rate, config.schedule)
+        self.optimizer.zero_grad(set_to_none=True)
+        offset = self._offset(batch.points.shape[-1])
+        total = torch.zeros((), dtype=torch.float64)
+        for part in parts(batch, config.accumulate):
+            loss = self.objective.losses(part, offset).sum() * weight
+            loss.backward()
+            total += loss.detach().double().cpu()
+        self.processes.sum_gradients(self.model.parameters())
+        value = float(self.processes.sum(total.to(self.processes.device)))
+        limit = config.gradient_clip or math.inf
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        if not (math.isfinite(value) and math.isfinite(norm)):
+            self._not_finite(batch, "loss" if not math.isfinite(value) else "gradient")
+            return value
+        self.optimizer.step()
+        if config.average is not None:
+            for name, value in self.model.state_dict().items():
+                self.average[name].lerp_(value, 1 - config.average)
+        return value
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        """The mean relative L2 error on the validation split, whole trajectories, physical values, frames after the first."""
+        if self.held is None:
+            raise ConfigError("train.validation: there is no validation split to validate on.")
+        current = self._weights()
+        self.model.load_state_dict(self._kept_weights())
+        self.model.eval()
+        measure = relative_l2_spacetime if self.config.reduction == "spacetime" else relative_l2
+        windows = whole_windows(len(self.held), self.held.num_frames)[self.processes.rank :: self.processes.size]
+        total = torch.zeros(2, dtype=torch.float64)
+        for batch in self.held.batches(grouped(windows, self.config.batch_size)):
+            batch = batch.to(self.processes.device)
+            predicted = self.surrogate.predicted(batch)
+            target = batch.fields[:, -predicted.shape[1] :].to(predicted.dtype)
+            errors = measure(predicted, target, batch.mask).double().flatten(1).mean(dim=1)
+            total += torch.tensor([float(errors.sum()), len(errors)], dtype=torch.float64)
+        self.model.load_state_dict(current)
+        total = self.processes.sum(total.to(self.processes.device))
+        return float(total[0] / total[1])
+
+    def length(self, epoch: int) -> int:
+        """Frames of a window of this epoch, the first included."""
+        frames = self.data.num_frames
+        if self.surrogate.task != "rollout":
+            return 1
+        return window_length(epoch, self.config.epochs, frames, self.config.first_length) if self.config.curriculum else frames
+
+    def groups(self, epoch: int) -> list[list[Window]]:
+        """The batches of an epoch, a function of seed and epoch alone."""
+        config = self.config
+        windows = epoch_windows(
+            len(self.data),
+            self.data.num_frames,
+            self.length(epoch),
+            seed=config.seed,
+            epoch=epoch,
+            random_starts=config.random_starts and self.surrogate.task != "steady" and self.data.even,
+            per_trajectory=config.windows_per_trajectory,
+        )
+        return grouped(windows, config.batch_size)
+
+    def _batches(self, groups: list[list[Window]]) -> Iterator[tuple[Batch, float]]:
+        """This process's share of each batch, with the weight of each of its windows in the whole."""
+        rank, size = self.processes.rank, self.processes.size
+        mine = [group[rank::size] or group[:1] for group in groups]
+        for group, batch in zip(groups, self.data.batches(mine, self.config.workers), strict=True):
+            if not bool(torch.isfinite(batch.fields).all()):
+                raise TrainingError(
+                    f"{self.data.file.path}: trajectories {batch.samples.tolist()} hold numbers that are not finite. "
+                    "Run `calm check` on the file."
+                )
+            idle = len(group) <= rank  # fewer windows than processes: this one computes along, and it counts for nothing
+            yield batch.to(self.processes.device), 0.0 if idle else 1 / len(group)
+
+    def _offset(self, dim: int) -> np.ndarray | None:
+        reach = self.config.random_offset
+        if not reach:
+            return None
+        draw = np.random.default_rng([self.config.seed, self.position.epoch, self.position.batch, 1])
+        return draw.uniform(-reach, reach, size=dim)
+
+    def _not_finite(self, batch: Batch, what: str) -> None:
+        place = (
+            f"epoch {self.position.epoch}, step {self.position.step}, trajectories {batch.samples.tolist()} "
+            f"from frames {batch.starts.tolist()} of {self.data.file.path}"
+        )
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.config.on_nan == "skip":
+            self.position.skipped += 1
+            self.show.warn(f"the {what} is not finite at {place}; the step is skipped")
+            return
+        self._save()
+        raise TrainingError(
+            f"the {what} is not finite at {place}. The state before this step is saved. "
+            "Lower train.learning_rate, set train.gradient_clip, or train.on_nan=skip."
+        )
+
+    def _surrogate(self) -> Surrogate:
+        recipe = self.recipe
+        config = model_config(recipe, self.data)
+        prior = self.data.points if self.data.points is not None else self.data[0]["points"]
+        provenance = {
+            "recipe": recipe.model_dump(mode="json"),
+            "data": self.data.file.fingerprint,
+            "seed": self.config.seed,
+            "versions": {name: importlib.metadata.version(name) for name in ("calm-pde", "torch", "numpy")},
+        }
+        kind = recipe.model.get("kind", "calm")
+        card = card_of(kind, config, self.data, statistics(self.data), provenance)
+        return Surrogate(config.build(mesh=prior, seed=self.config.seed), card)
+
+    def _settings(self) -> dict[str, Any]:
+        """What a resume must find as it was."""
+        train = self.config.model_dump(mode="json")
+        kept = {name: value for name, value in train.items() if name not in _HARMLESS}
+        data = {"fields": list(self.data.fields), "frame_stride": self.recipe.data.frame_stride}
+        return {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": kept}
+
+    def _resume(self, force: bool) -> None:
+        folder = self.run / "checkpoints"
+        found = load_newest(folder)
+        if found is None:
+            if self.processes.first:
+                resolved = self.recipe.model_dump(mode="json") | {"model": self.surrogate.card.model}
+                replace_file(self.run / "config.json", json.dumps(resolved, indent=1).encode())
+            return
+        checkpoint, damaged = found
+        for error in damaged:
+            self.show.warn(f"{error} An older checkpoint is used.")
+        changed = differences(checkpoint.settings, json.loads(json.dumps(self._settings())))
+        if changed and not force:
+            listed = "; ".join(f"{name}: {old!r} then, {new!r} now" for name, old, new in changed)
+            raise ConfigError(
+                f"{self.run}: this run was made with other settings ({listed}). "
+                "Name another run, or say --resume force to go on with the new ones."
+            )
+        path = checkpoint_path(folder, checkpoint.position)
+        load_weights(self.model, checkpoint.weights, path / "weights.safetensors")
+        load_optimizer_state(self.model, self.optimizer, checkpoint.optimizer)
+        self.average, self.best, self.position = checkpoint.average, checkpoint.best, checkpoint.position
+        restore_random(path)
+        self.show.resumed(self)
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+
+    def _kept_weights(self) -> dict[str, Tensor]:
+        """What is validated and kept: the average where there is one."""
+        source = self.average if self.config.average is not None else self.model.state_dict()
+        return {name: value.detach().clone() for name, value in source.items()}
+
+    def _save(self) -> None:
+        if self.processes.first:
+            checkpoint = Checkpoint(
+                self.position,
+                self._settings(),
+                self._weights(),
+                optimizer_state(self.model, self.optimizer),
+                self.best,
+                self.average,
+            )
+            save(self.run / "checkpoints", checkpoint, self.config.keep)
+        self.processes.wait()
+
+    def _export(self) -> None:
+        """RUN/surrogate: the best weights so far; the last ones without validation."""
+        if not self.processes.first:
+            return
+        weights = self.best or self._kept_weights()
+        found = {"validation": self.position.best, "epoch": self.position.best_epoch} if self.best else {}
+        card = self.surrogate.card.model_copy(update={"metrics": found})
+        model = type(self.model.config).model_validate(card.model).build()
+        kept = {name: value.cpu().float() if value.is_floating_point() else value.cpu() for name, value in weights.items()}
+        model.load_state_dict(kept)
+        Surrogate(model, card).save(self.run / "surrogate")
+
+    def _signals(self) -> _Listening:
+        return _Listening(self)
+
+    def _leave_if_asked(self) -> None:
+        if self._stop is not None:
+            name = signal.Signals(self._stop).name
+            raise Interrupted(f"{name}: saved at step {self.position.step} in {self.run}. The same command goes on from there.")
+
+
+class _Listening:
+    """While training, SIGINT and SIGTERM ask it to save after the step at hand; a second one ends at once."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._asked)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _asked(self, number: int, _: object) -> None:
+        if self.trainer._stop is not None:
+            raise KeyboardInterrupt
+        self.trainer._stop = number
+
+
+def parts(batch: Batch, count: int) -> Iterator[Batch]:
+    """A batch in `count` parts along its windows; fewer where it has fewer windows."""
+    size = math.ceil(len(batch) / count)
+    for start in range(0, len(batch), size):
+        some = slice(start, start + size)
+        cut: dict[str, Tensor | None] = {
+            "fields": batch.fields[some],
+            "samples": batch.samples[some],
+            "starts": batch.starts[some],
+        }
+        for name in ("mask", "features", "parameters"):
+            value = getattr(batch, name)
+            cut[name] = None if value is None else value[some]
+        if batch.points.ndim == 3:
+            cut["points"] = batch.points[some]
+            cut["node_type"] = None if batch.node_type is None else batch.node_type[some]
+        yield dataclasses.replace(batch, **cut)  # pyright: ignore[reportArgumentType]
+
+
+def differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    """Where two nested settings differ, by path."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = []
+        for key in sorted(old.keys() | new.keys()):
+            found += differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
+        return found
+    return [] if old == new else [(name, old, new)]
