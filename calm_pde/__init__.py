@@ -8,6 +8,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.geometry import Box
 from calm_pde.models import CalmConfig, CalmPDE
 from calm_pde.nn.layer import CalmLayer
+from calm_pde.surrogate import Surrogate
 
 __version__ = "0.1.0"
 
@@ -19,6 +20,7 @@ __all__ = [
     "CalmPDE",
     "DataFile",
     "Dataset",
+    "Surrogate",
     "errors",
     "from_arrays",
 ]

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import itertools
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-import torch
 import tyro
 from pydantic import create_model
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from calm_pde import evaluate as evaluation
+from calm_pde import predict as prediction
+from calm_pde.comparison import comparison_picture
 from calm_pde.config import Config, suggestion
 from calm_pde.data import check as data_check
+from calm_pde.data.dataset import Dataset
 from calm_pde.data.generate import generate
 from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.readers import READERS
@@ -27,53 +28,43 @@ from calm_pde.data.readers.base import Reader
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import CalmError
+from calm_pde.folders import replace_file
 from calm_pde.models import CalmConfig
 from calm_pde.models.memory import predicted_peak
 from calm_pde.progress import progress
 from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
+from calm_pde.surrogate import Surrogate
 from calm_pde.train.config import Recipe, TrainConfig, load_recipe, model_changes, recipe_names
 from calm_pde.train.loop import Interrupted, Trainer
 from calm_pde.train.show import Show
 from calm_pde.trajectories import SPLITS
-from calm_pde.types import Tensor
-
-Result = TypeVar("Result")
 
 
-def demo(preset: str = "navier_stokes_2d", num_steps: int = 19, seed: int = 0) -> None:
-    """Encode, roll out and decode with an untrained preset, on a 64×64 grid and on a random point cloud.
+def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | None = None) -> None:
+    """Make data with our solver, train a small CALM-PDE, evaluate it on unseen initial conditions, draw the result.
+
+    Interrupted and started again, it goes on.
 
     Args:
-        preset: A two-dimensional preset of the paper.
-        num_steps: How many frames to roll out.
-        seed: Of the weights and of the random values.
+        folder: Where everything goes.
+        epochs: Fewer epochs than the recipe's, for a quick look.
+        samples: Fewer trajectories than the recipe's.
     """
     console = Console()
-    config = CalmConfig.preset(preset)
-    if config.dim != 2 or config.task != "rollout" or config.node_types:
-        raise CalmError(f"preset: the demo shows a 2-D rollout without node types, got {preset!r}. Try navier_stokes_2d.")
-    model = config.build(seed=seed).eval()
-    draw = torch.Generator().manual_seed(seed)
-    axis = torch.arange(64) / 64
-    clouds = {
-        "64×64 grid": torch.cartesian_prod(axis, axis),
-        "4096 random points": torch.rand(4096, 2, generator=draw),
-    }
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    console.print(f"Untrained {preset}: {parameters:,} parameters, one sample, {num_steps} steps, float32.")
-    table = Table("points", "stage", "shape", "parameters", "time", "peak memory")
-    for name, points in clouds.items():
-        values = torch.randn(1, len(points), config.in_channels, generator=draw)
-        with torch.no_grad():
-            (z, p), *encoded = _measured(lambda values=values, points=points: model.encode(values, points))
-            zs, *stepped = _measured(lambda z=z, p=p: model.advance(z, p, num_steps))
-            u, *decoded = _measured(lambda zs=zs, p=p, points=points: model.decode(zs, p, points))
-        table.add_row(name, "input", _shape(values), "", "", "")
-        table.add_row("", "encode", _shape(z), _count(model.encoder), *encoded)
-        table.add_row("", "advance", _shape(zs), _count(model.processor), *stepped)
-        table.add_row("", "decode", _shape(u), _count(model.decoder), *decoded, end_section=True)
-    console.print(table)
+    recipe = load_recipe("navier_stokes_2d_demo", {"data": {"file": folder / "data.h5"}})
+    if epochs is not None:
+        recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"epochs": epochs})})
+    if samples is not None and recipe.data.generate is not None:
+        made = recipe.data.generate.model_copy(update={"samples": samples})
+        recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"generate": made})})
+    run = folder / "run"
+    train_recipe(recipe, run)
+    evaluate(run)
+    picture = folder / "prediction.png"
+    dataset = Dataset(recipe.data.file, "test")
+    comparison_picture(Surrogate.load(run), dataset).savefig(picture, dpi=110)
+    console.print(f"Truth, prediction and error of an unseen initial condition: {picture}", highlight=False, soft_wrap=True)
 
 
 class Output(Config):
@@ -217,7 +208,65 @@ def _generate_missing(recipe: Recipe, console: Console) -> None:
     generate_data(wanted.kind, PROBLEMS[wanted.kind](**wanted.problem), job)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"check": check, "demo": demo}
+def evaluate(
+    run: tyro.conf.Positional[Path],
+    data: Path | None = None,
+    split: Literal["test", "validation", "train"] = "test",
+    frame_stride: int | None = None,
+    legacy_padding_metric: bool = False,
+) -> None:
+    """Errors of a surrogate on a data file, beside persistence; a table here, evaluation.json in the run folder.
+
+    Args:
+        run: The run folder, or a surrogate folder.
+        data: The data file; by default the one it was trained on.
+        split: Which part of it.
+        frame_stride: Take every so many-th frame; by default as in training.
+        legacy_padding_metric: Count padded points as the published evaluation did, for comparison with it.
+    """
+    console = Console()
+    surrogate = Surrogate.load(run)
+    trained = surrogate.card.provenance["recipe"]["data"]
+    file = DataFile(data or trained["file"])
+    with progress("evaluate", console) as show:
+        found = evaluation.evaluate(
+            surrogate,
+            file,
+            split=split,
+            frame_stride=frame_stride or trained["frame_stride"],
+            legacy_padding_metric=legacy_padding_metric,
+            progress=show,
+        )
+    console.print(evaluation.table(found))
+    out = run / ("evaluation.json" if data is None and split == "test" else f"evaluation_{file.path.stem}_{split}.json")
+    replace_file(out, found.model_dump_json(indent=1).encode())
+    console.print(f"All numbers are in {out}", highlight=False, soft_wrap=True)
+
+
+def predict(
+    run: tyro.conf.Positional[Path],
+    input: Path,
+    out: Path,
+    times: tuple[float, ...] = (),
+    queries: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Solve new initial conditions with a surrogate.
+
+    Args:
+        run: The run folder, or a surrogate folder.
+        input: A data file, of which first frames are taken, or an .npz file with `initial` and `points`.
+        out: The data file (.h5) or .npz file to write.
+        times: Physical, from the initial state; by default the trained frames.
+        queries: An .npz or .npy file with the points to answer at; by default those of the input.
+        overwrite: Replace a file that exists.
+    """
+    surrogate = Surrogate.load(run)
+    written = prediction.predict(surrogate, input, out, times=times or None, queries=queries, overwrite=overwrite)
+    Console().print(f"The prediction is in {written}", highlight=False, soft_wrap=True)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"check": check, "demo": demo, "evaluate": evaluate, "predict": predict}
 KINDS: dict[str, tuple[type[Output], dict[str, Any], Callable[..., None]]] = {
     "convert": (Output, READERS, convert),
     "generate": (Generation, PROBLEMS, generate_data),
@@ -284,22 +333,3 @@ def _preset_needs(file: DataFile, preset: str) -> str:
     model = CalmConfig.preset(preset, in_channels=channels, out_channels=channels).build()
     peak = predicted_peak(model, int(file.num_points.max()), 1, max(1, len(file.times) - 1))
     return f"a training step of one trajectory takes {peak / 2**20:.0f} MiB"
-
-
-def _measured(stage: Callable[[], Result]) -> tuple[Result, str, str]:
-    """The stage's result, its time on a second run, and the highest memory this process has used so far."""
-    stage()
-    start = time.perf_counter()
-    result = stage()
-    seconds = time.perf_counter() - start
-    unit = 1 if sys.platform == "darwin" else 1024  # kilobytes everywhere else
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return result, f"{1000 * seconds:.0f} ms", f"{peak / 2**20:.0f} MiB"
-
-
-def _shape(tensor: Tensor) -> str:
-    return " × ".join(map(str, tensor.shape))
-
-
-def _count(module: torch.nn.Module | None) -> str:
-    return f"{sum(parameter.numel() for parameter in module.parameters()):,}" if module else "0"

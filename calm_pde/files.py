@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from calm_pde.errors import FileError
@@ -27,10 +27,12 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
         os.replace(part, path)
         synced(path.parent)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         raise FileError(path, f"cannot be written: {error}", fix="What was there before is untouched.") from error
     except BaseException:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         raise
 
 

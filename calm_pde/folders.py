@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,11 @@ def write_folder(path: Path, tensors: dict[str, dict[str, Tensor]], documents: d
     contents = {f"{name}.safetensors": safetensors.torch.save(_contiguous(value)) for name, value in tensors.items()}
     contents |= {f"{name}.json": json.dumps(value, indent=1).encode() for name, value in documents.items()}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    part, old = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.old")
+    part, old = path.with_name(f".{path.name}.part"), _set_aside(path)
+    placed = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        recover(path)
         for stale in (part, old):
             shutil.rmtree(stale, ignore_errors=True)
         part.mkdir()
@@ -40,23 +43,42 @@ def write_folder(path: Path, tensors: dict[str, dict[str, Tensor]], documents: d
         if path.exists():
             os.rename(path, old)
         os.rename(part, path)
+        placed = True
         synced(path.parent)
     except OSError as error:
-        if old.exists() and not path.exists():
-            os.rename(old, path)
+        with suppress(OSError):  # a disk that refuses this too leaves the new folder, which is whole
+            if placed:
+                os.rename(path, part)
+        recover(path)
         shutil.rmtree(part, ignore_errors=True)
         raise FileError(path, f"cannot be written: {error}", fix="What was saved before is untouched.") from error
     shutil.rmtree(old, ignore_errors=True)
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write and sync."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+def recover(path: Path) -> None:
+    """Put back the folder that a kill between the two renames of a replacement left aside."""
+    old = _set_aside(path)
+    with suppress(OSError):  # another process may be first, or the disk may be read-only
+        if old.is_dir() and not path.exists():
+            os.rename(old, path)
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(path, f"cannot be made: {error}", fix="Name a folder that you may write to.") from error
+
+
+def write_file(path: Path, content: bytes, *, append: bool = False) -> None:
+    """Write and sync; what is appended is not synced, since the next sync of the file takes it along."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC), 0o644)
     try:
         done = 0
-        while done < len(content):
+        while done < len(content):  # a write may take only a part, as on a disk that is almost full
             done += os.write(handle, content[done:])
-        os.fsync(handle)
+        if not append:
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -69,7 +91,8 @@ def replace_file(path: Path, content: bytes) -> None:
         os.replace(part, path)
         synced(path.parent)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         raise FileError(path, f"cannot be written: {error}", fix="What was saved before is untouched.") from error
 
 
@@ -83,7 +106,7 @@ class Folder:
         sums = self._parsed(MANIFEST, self._bytes(MANIFEST))
         self._contents: dict[str, bytes] = {}
         for name, wanted in sums.items():
-            if not isinstance(wanted, str) or Path(name).name != name:
+            if not isinstance(wanted, str) or Path(name).name != name or "\0" in name:
                 raise FileError(path / MANIFEST, f"is damaged at {name!r}")
             content = self._bytes(name)
             if hashlib.sha256(content).hexdigest() != wanted:
@@ -107,18 +130,25 @@ class Folder:
 
     def _bytes(self, name: str) -> bytes:
         try:
+            if (self.path / name).exists() and not (self.path / name).is_file():
+                raise FileError(self.path / name, "is not a file")
             return (self.path / name).read_bytes()
-        except OSError as error:
+        except (OSError, UnicodeEncodeError) as error:
             raise FileError(self.path / name, f"cannot be read: {error}") from error
 
     def _parsed(self, name: str, content: bytes) -> dict[str, Any]:
         try:
             found = json.loads(content)
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or a number of too many digits
             raise FileError(self.path / name, f"is not JSON ({error})") from error
         if not isinstance(found, dict):
             raise FileError(self.path / name, "is not a JSON object")
         return found
+
+
+def _set_aside(path: Path) -> Path:
+    """Where a folder waits while another takes its place."""
+    return path.with_name(f".{path.name}.old")
 
 
 def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import torch
 
 from calm_pde.types import Bool, Float, Tensor
@@ -30,34 +33,38 @@ def relative_l2_spacetime(
     return (error.sum(dim=(1, 2)) / size.sum(dim=(1, 2)).clamp(min=SMALLEST)).sqrt()
 
 
-def root_mean_square(
-    values: Float[Tensor, "batch time point channel"], mask: Bool[Tensor, "batch point"] | None = None
-) -> Float[Tensor, "batch time channel"]:
-    if mask is None:
-        return values.square().mean(dim=2).sqrt()
-    real = mask[:, None, :, None]
-    return (values.masked_fill(~real, 0.0).square().sum(dim=2) / real.sum(dim=2)).sqrt()
-
-
-def spectral_bands(
-    prediction: Float[Tensor, "batch time point channel"],
-    target: Float[Tensor, "batch time point channel"],
-    grid_shape: tuple[int, ...],
+def band_energies(
+    values: Float[Tensor, "batch time point channel"], grid_shape: tuple[int, ...]
 ) -> dict[str, Float[Tensor, "channel"]]:
-    """Relative L2 of the Fourier modes with |k| below 5, below 13, and above, on a full grid (PDEBench's bands)."""
+    """Σ|û(k)|² over the Fourier modes with |k| below 5, below 13, and above (PDEBench's bands); all bands together: Σu².
+
+    The points are a full, uniform, periodic grid in row-major order.
+    """
     axes = tuple(range(2, 2 + len(grid_shape)))
-    shape = (*prediction.shape[:2], *grid_shape, prediction.shape[-1])
-    wrong = torch.fft.fftn((prediction - target).reshape(shape), dim=axes).abs().square()
-    whole = torch.fft.fftn(target.reshape(shape), dim=axes).abs().square()
-    waves = torch.meshgrid(*(torch.fft.fftfreq(n, 1 / n, dtype=wrong.dtype) for n in grid_shape), indexing="ij")
-    wave = torch.stack(waves).square().sum(dim=0).sqrt()[..., None]
+    modes = torch.fft.fftn(values.reshape(*values.shape[:2], *grid_shape, values.shape[-1]), dim=axes, norm="ortho")
+    energy = modes.abs().square().sum(dim=(0, 1))
+    waves = [torch.fft.fftfreq(n, 1 / n, dtype=energy.dtype, device=energy.device) for n in grid_shape]
+    wave = torch.stack(torch.meshgrid(*waves, indexing="ij")).square().sum(dim=0).sqrt()
     bands = {"low": wave < 5, "middle": (wave >= 5) & (wave < 13), "high": wave >= 13}
-    over = tuple(range(wrong.ndim - 1))
-    return {
-        name: ((wrong * band).sum(dim=over) / (whole * band).sum(dim=over).clamp(min=SMALLEST)).sqrt()
-        for name, band in bands.items()
-        if bool(band.any())
-    }
+    return {name: energy[band].sum(dim=0) for name, band in bands.items() if bool(band.any())}
+
+
+def cell_weights(points: np.ndarray, cells: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray | None:
+    """(point,) weights w with ∫u ≈ Σ w u: each cell's measure shared among its corners, in unit coordinates.
+
+    None where the cells are neither simplices nor plane quadrilaterals.
+    """
+    dim, corners = points.shape[1], cells.shape[1]
+    edges = points[cells[:, 1:]] - points[cells[:, :1]]
+    edges = edges - np.floor(edges + 0.5) * np.array(periodic)  # a cell across the seam of a periodic axis is whole
+    if corners == dim + 1:
+        measure = np.abs(np.linalg.det(edges)) / math.factorial(dim)
+    elif (dim, corners) == (2, 4):
+        diagonal, sides = edges[:, 1], edges[:, 2] - edges[:, 0]
+        measure = np.abs(diagonal[:, 0] * sides[:, 1] - diagonal[:, 1] * sides[:, 0]) / 2
+    else:
+        return None
+    return np.bincount(cells.ravel(), weights=np.repeat(measure / corners, corners), minlength=len(points))
 
 
 def _squares(prediction: Tensor, target: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

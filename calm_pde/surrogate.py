@@ -22,6 +22,7 @@ from calm_pde.trajectories import Field
 from calm_pde.types import Float, Tensor
 
 _SLACK = 0.05  # of the training range: how far a value may leave it without a warning
+_ROUNDING = 1e-6  # of a value: what float32 may have done to a channel that is constant
 
 
 class Card(Config):
@@ -88,6 +89,11 @@ class Surrogate:
         return getattr(self.model.config, "task", "rollout")
 
     @property
+    def takes_node_types(self) -> bool:
+        """Whether the model was made for them; a data file may have them nevertheless."""
+        return bool(getattr(self.model.config, "node_types", ()))
+
+    @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
@@ -129,10 +135,11 @@ class Surrogate:
         """The frames after the first of each window (all of it for a steady problem or an autoencoder), in physical units."""
         dtype = next(self.model.parameters()).dtype
         given, points = self.normalized_input(batch, dtype), batch.points.to(dtype)
+        kinds = batch.node_type if self.takes_node_types else None
         if self.task == "rollout":
-            out = self.model.rollout(given, points, batch.times[1:].tolist(), batch.mask, batch.node_type)[:, 1:]
+            out = self.model.rollout(given, points, batch.times[1:].tolist(), batch.mask, kinds)[:, 1:]
         else:
-            out = self.model(given, points, mask=batch.mask, node_type=batch.node_type)
+            out = self.model(given, points, mask=batch.mask, node_type=kinds)
         return self.card.statistics.physical(out)
 
     def solve(
@@ -152,13 +159,13 @@ class Surrogate:
             times: physical, measured from the initial state, > 0, strictly increasing; by default the trained frames.
             queries: where to answer; by default at the points.
         """
-        if isinstance(points, list | tuple) and not np.isscalar(points[0]) and np.ndim(points[0]) == 2:
+        if isinstance(points, list | tuple) and len(points) and _numbers("points", points[0]).ndim == 2:
             return self._solve_list(initial, points, times, queries, node_type)
         cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
         state = self._state(initial, points)
         single = state.ndim == 2
         state = state[None] if single else state
-        kinds = None if node_type is None else torch.as_tensor(np.asarray(node_type), dtype=torch.int64, device=self.device)
+        kinds = self._kinds(node_type)
         steps = self._steps(times)
         with torch.no_grad():
             if self.task == "rollout":
@@ -187,17 +194,32 @@ class Surrogate:
             )
         return {"times": steps}
 
-    def _steps(self, times: Sequence[float] | np.ndarray | None) -> list[float]:
-        """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
+    def asked_times(self, times: Sequence[float] | np.ndarray | None = None) -> np.ndarray:
+        """The times that `solve` answers, physical, from the initial state: those given, or the trained frames."""
         if self.task != "rollout":
             if times is not None:
                 raise InputError("times", expected="none of a surrogate without time", got=str(times), fix="Leave times out.")
-            return []
-        last = self.card.num_frames - 1
+            return np.zeros(0)
         if times is None:
-            return [float(step) for step in range(1, last + 1)]
-        steps = [float(time) / self.card.spacing for time in np.asarray(times, dtype=np.float64).ravel()]
-        steps = [float(round(step)) if abs(step - round(step)) < 1e-6 * max(1, step) else step for step in steps]
+            return self.card.spacing * np.arange(1, self.card.num_frames)
+        found = _numbers("times", times)
+        if found.ndim != 1 or not len(found) or (np.diff(found, prepend=0.0) <= 0).any():
+            raise InputError(
+                "times",
+                expected="strictly increasing numbers > 0, physical, from the initial state",
+                got=str(times),
+                fix="Sort them, drop repetitions and leave out 0: that is the state itself.",
+            )
+        return found
+
+    def in_frames(self, times: np.ndarray) -> list[float]:
+        """Physical times from the initial state in frames; what is a whole number but for rounding is one."""
+        steps = (times / self.card.spacing).tolist()
+        return [float(round(step)) if abs(step - round(step)) < 1e-6 * max(1, step) else step for step in steps]
+
+    def _steps(self, times: Sequence[float] | np.ndarray | None) -> list[float]:
+        """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
+        steps, last = self.in_frames(self.asked_times(times)), self.card.num_frames - 1
         if steps and steps[-1] > last * (1 + 1e-6):
             warnings.warn(
                 f"times reach {steps[-1] * self.card.spacing:g}; the surrogate was trained to {last * self.card.spacing:g} "
@@ -213,53 +235,64 @@ class Surrogate:
             if initial is None:
                 initial = np.asarray(points)
             stats, names = self.card.feature_statistics, self.card.features
-        values = self._numbers("initial", initial)
+        values, count = _numbers("initial", initial), np.shape(points)[-2]
         channels = len(names) if names else len(self.card.lower)
-        if values.ndim not in (2, 3) or values.shape[-1] != channels or values.shape[-2] != np.asarray(points).shape[-2]:
+        if values.ndim not in (2, 3) or values.shape[-2:] != (count, channels):
             expected = ", ".join(field.name for field in names) or "coordinates"
             raise InputError(
                 "initial",
-                expected=f"shape (point, channel) = ({np.asarray(points).shape[-2]}, {channels}) with channels {expected}",
+                expected=f"shape (point, channel) = ({count}, {channels}) with channels {expected}",
                 got=f"shape {values.shape}",
                 fix="Give one value per point and channel, in physical units.",
             )
         if stats is None:
             return self._unit("initial", values)
         low, high = np.array(stats.lowest), np.array(stats.highest)
-        room = _SLACK * (high - low)
+        room = _SLACK * (high - low) + _ROUNDING * np.maximum(np.abs(low), np.abs(high))
         outside = np.flatnonzero(((values < low - room) | (values > high + room)).reshape(-1, channels).any(axis=0))
         if len(outside):
             which = ", ".join(names[place].name for place in outside)
-            warnings.warn(f"initial: {which} leaves the range seen in training.", TrainingRangeWarning, stacklevel=4)
+            warnings.warn(f"initial: {which} leaves the range seen in training.", TrainingRangeWarning, stacklevel=3)
         return stats.normalized(self._tensor(values))
 
     def _unit(self, name: str, points: Any) -> Tensor:
-        values = self._numbers(name, points)
+        values, dim = _numbers(name, points), self.card.box.dim
+        if values.ndim not in (2, 3) or values.shape[-1] != dim or not values.size:
+            raise InputError(
+                name,
+                expected=f"shape (point, {dim}) or (batch, point, {dim}), not empty",
+                got=f"shape {values.shape}",
+                fix=f"The surrogate lives in {dim}-D; give the physical coordinates of each point.",
+            )
         return self._tensor(self.card.box.to_unit(values))
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         dtype = next(self.model.parameters()).dtype
         return torch.as_tensor(np.ascontiguousarray(values), dtype=dtype, device=self.device)
 
-    def _numbers(self, name: str, values: Any) -> np.ndarray:
-        try:
-            array = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(name, expected="an array of numbers", got=str(error), fix="Convert it with np.asarray.") from error
-        if not np.isfinite(array).all():
-            raise InputError(
-                name, expected="finite numbers", got=f"{int((~np.isfinite(array)).sum())} that are not", fix="Remove them."
-            )
-        return array
+    def _kinds(self, node_type: Any) -> Tensor | None:
+        if node_type is None:
+            return None
+        values = _numbers("node_type", node_type)
+        if (values != np.round(values)).any():
+            raise InputError("node_type", expected="whole numbers", got="fractions", fix="Give the code of each point.")
+        return torch.as_tensor(values, dtype=torch.int64, device=self.device)
 
     def _solve_list(self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any) -> list[np.ndarray]:
-        if initial is not None and len(initial) != len(points):
-            raise InputError(
-                "initial", expected=f"{len(points)} arrays, one per mesh", got=str(len(initial)), fix="Give one state per mesh."
-            )
-        given = [None] * len(points)
-        states, asked, kinds = (given if value is None else value for value in (initial, queries, node_type))
-        return [self.solve(states[index], cloud, times, asked[index], kinds[index]) for index, cloud in enumerate(points)]
+        given = {"initial": initial, "queries": queries, "node_type": node_type}
+        lists: dict[str, Any] = {}
+        for name, values in given.items():
+            one_for_all = values is None or (name == "queries" and isinstance(values, np.ndarray) and values.ndim == 2)
+            lists[name] = [values] * len(points) if one_for_all else values
+            if not hasattr(lists[name], "__len__") or len(lists[name]) != len(points):
+                got = len(lists[name]) if hasattr(lists[name], "__len__") else type(values).__name__
+                raise InputError(
+                    name, expected=f"{len(points)} arrays, one per mesh", got=str(got), fix="Give one for each mesh."
+                )
+        return [
+            self.solve(state, cloud, times, asked, kinds)
+            for state, cloud, asked, kinds in zip(lists["initial"], points, lists["queries"], lists["node_type"], strict=True)
+        ]
 
 
 class BakedSurrogate:
@@ -269,9 +302,8 @@ class BakedSurrogate:
         if not isinstance(surrogate.model, CalmPDE):
             raise InputError("bake", expected="a CALM-PDE surrogate", got=surrogate.card.kind, fix="Use solve.")
         self.surrogate, self.points = surrogate, np.asarray(points)
-        kinds = None if node_type is None else torch.as_tensor(np.asarray(node_type), dtype=torch.int64)
         asked = None if queries is None else surrogate._unit("queries", queries)
-        self.baked = surrogate.model.bake(surrogate._unit("points", points), asked, node_type=kinds)
+        self.baked = surrogate.model.bake(surrogate._unit("points", points), asked, node_type=surrogate._kinds(node_type))
 
     def solve(self, initial: Any, times: Sequence[float] | np.ndarray | None = None) -> np.ndarray:
         """As `Surrogate.solve`, on the points and queries that were baked."""
@@ -296,3 +328,18 @@ def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path)
                 f"{name}: expected {wanted[name].dtype} {tuple(wanted[name].shape)}, got {value.dtype} {tuple(value.shape)}",
             )
     model.load_state_dict(weights)
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    """Finite numbers in float64."""
+    try:
+        if values is None:
+            raise TypeError("None")
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(name, expected="an array of numbers", got=str(error), fix="Convert it with np.asarray.") from error
+    if not np.isfinite(array).all():
+        raise InputError(
+            name, expected="finite numbers", got=f"{int((~np.isfinite(array)).sum())} that are not", fix="Remove them."
+        )
+    return array

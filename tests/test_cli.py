@@ -8,27 +8,48 @@ import pytest
 from calm_pde.cli import main
 
 
-def test_demo_prints_shapes_and_parameters(capsys):
-    main(["demo", "--num-steps", "2"])
-    shown = capsys.readouterr().out
-    for word in ("2,230,883 parameters", "64×64 grid", "random", "1 × 16 × 128", "606,274", "MiB", "ms"):
-        assert word in shown
+def test_demo_ends_with_a_picture_and_goes_on(capsys, tmp_path):
+    """A demo of one epoch; started again, it has nothing left to do but to show the result."""
+    arguments = ["demo", "--folder", str(tmp_path / "demo"), "--epochs", "1", "--samples", "10"]
+    main(arguments)
+    first = capsys.readouterr().out
+    for word in ("is missing; making it", "10 of 10", "epoch 1/1", "persistence", "prediction.png"):
+        assert word in first
+    assert (tmp_path / "demo" / "prediction.png").stat().st_size > 20000
+    assert (tmp_path / "demo" / "run" / "evaluation.json").exists()
+    main(arguments)
+    again = capsys.readouterr().out
+    assert "going on from step 1 of 1" in again
+    assert "epoch 1/1" not in again
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["demo", "--preset", "navier_stokes"], "Did you mean 'navier_stokes_2d'?"),
-        (["demo", "--preset", "burgers_1d"], "2-D rollout"),
-        (["demo", "--sed", "1"], "--seed"),
+        (["train", "navier_stoks_2d"], "Did you mean 'navier_stokes_2d'?"),
+        (["train"], "Shipped recipes"),
+        (["train", "airfoil_2d"], "data/airfoil_2d.h5: there is no such file"),
+        (["train", "navier_stokes_2d_demo", "--train.epoch", "3"], "--train.epochs"),
+        (["evaluate", "none"], "there is no such folder"),
+        (["predict", "none", "--input", "x.h5", "--out", "y.h5"], "there is no such folder"),
+        (["demo", "--epoch", "1"], "--epochs"),
         (["dem"], "demo"),
     ],
 )
-def test_wrong_turns_get_a_hint(capsys, arguments, word):
+def test_wrong_turns_get_a_hint(capsys, tmp_path, monkeypatch, arguments, word):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as leave:
         main(arguments)
     assert leave.value.code == 2
     assert word in capsys.readouterr().err
+
+
+def test_a_file_that_does_not_fit_the_recipe_is_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["generate", "burgers", "--points", "64", "--frames", "3", "--duration", "0.02", "--samples", "10", "--out", "b.h5"])
+    with pytest.raises(SystemExit):
+        main(["train", "navier_stokes_2d_demo", "--data.file", "b.h5"])
+    assert "navier_stokes_2d is 2-D, and b.h5 is 1-D" in capsys.readouterr().err
 
 
 def test_generate_check_and_their_exit_codes(capsys, tmp_path):

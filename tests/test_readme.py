@@ -41,6 +41,31 @@ def test_own_arrays_to_ready_to_train(tmp_path, monkeypatch, capsys):
     assert (cp.DataFile("mine.h5").digests == scope["file"].digests).all()
 
 
+def test_from_data_to_a_surrogate(tmp_path, monkeypatch, capsys):
+    """The commands as they are written, with less of everything."""
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"## From data to a surrogate\n\n```\n(.*?)```", README, flags=re.DOTALL)
+    less = {
+        "generate": ["--samples", "10", "--frames", "4"],
+        "train": ["--train.epochs", "1", "--model.encoder.channels", "[4, 4, 8]", "--model.decoder.channels", "[4, 4]"],
+    }
+    for line in block.splitlines():
+        words = line.split("#")[0].split()[1:]
+        main(words + less.get(words[0], []))
+    shown = capsys.readouterr().out
+    for word in (
+        "10 trajectories",
+        "the surrogate is in runs/ns/surrogate",
+        "relative L2",
+        "The prediction is in predicted.h5",
+    ):
+        assert word in shown
+    scope: dict = {}
+    exec(_examples()[2], scope)
+    assert scope["u"].shape == (2, 1024, 1)
+    main(["check", "predicted.h5"])
+
+
 def test_the_kinds_are_true():
     (readers,) = re.findall(r"published files: (.*)", README)
     (problems,) = re.findall(r"our own solvers: (.*)", README)

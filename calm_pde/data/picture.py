@@ -32,8 +32,10 @@ def trajectory_picture(file: DataFile, index: int = 0) -> Figure:
         if curves:
             _curves(axes[channel, 0], points[:, 0], values, file.times[chosen], label)
             continue
-        norm = _limits(values)
-        drawn = [_plane(place, points, cells, row, description, norm) for place, row in zip(axes[channel], values, strict=True)]
+        norm = limits(values)
+        drawn = [
+            draw_plane(place, points, cells, row, description, norm) for place, row in zip(axes[channel], values, strict=True)
+        ]
         for place, time in zip(axes[channel], file.times[chosen], strict=True):
             place.set(title=f"t = {time:.4g}" if channel == 0 and not description.steady else "", xticks=[], yticks=[])
             place.set_aspect("equal")
@@ -51,7 +53,7 @@ def _curves(axes: Any, x: np.ndarray, values: np.ndarray, times: np.ndarray, lab
     axes.legend(fontsize="small")
 
 
-def _limits(values: np.ndarray) -> dict[str, Any]:
+def limits(values: np.ndarray) -> dict[str, Any]:
     """One scale for all frames; symmetric and diverging for signed fields."""
     shown = values[np.isfinite(values)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
@@ -61,9 +63,10 @@ def _limits(values: np.ndarray) -> dict[str, Any]:
     return {"vmin": low, "vmax": high if high > low else low + 1, "cmap": "viridis"}
 
 
-def _plane(
+def draw_plane(
     axes: Any, points: np.ndarray, cells: np.ndarray | None, row: np.ndarray, description: Description, norm: dict[str, Any]
 ) -> Any:
+    """One frame of one field on its grid, its triangles or its points."""
     shape = description.grid_shape
     if shape is not None and points.shape[1] == len(shape) and description.points is not None:
         grid = row.reshape(shape)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 
 from calm_pde.errors import FileError
-from calm_pde.folders import Folder, replace_file, write_folder
+from calm_pde.folders import Folder, recover, replace_file, write_folder
 from calm_pde.types import Tensor
 
 _PREFIX = "step_"
@@ -28,6 +29,8 @@ class Position:
     skipped: int = 0
     best: float = float("inf")
     best_epoch: int = -1
+    losses: list[float] = field(default_factory=list)
+    """Of the epoch at hand, so that its mean is that of the whole epoch after a resume too."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,10 @@ class Checkpoint:
 
 
 def save(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
-    """Write step_N, point `latest` at it, and remove all but the newest `keep`."""
+    """Write step_N, point `latest` at it, and remove all but the newest `keep`.
+
+    Those of later steps go too: a run that saves step N has found them damaged.
+    """
     name = f"{_PREFIX}{checkpoint.position.step:09d}"
     tensors = {
         "weights": checkpoint.weights,
@@ -55,17 +61,21 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
     state = {"position": asdict(checkpoint.position), "settings": checkpoint.settings, "random": _random_numbers()}
     write_folder(folder / name, tensors, {"state": state})
     replace_file(folder / "latest", name.encode())
-    for old in saved(folder)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+    kept = [path for path in saved(folder) if path.name <= name][-keep:]
+    for other in [*saved(folder), *folder.glob(f".{_PREFIX}*")]:
+        if other not in kept:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def saved(folder: Path) -> list[Path]:
     """The checkpoints in a folder, oldest first."""
-    return sorted(path for path in folder.glob(f"{_PREFIX}*") if path.is_dir())
+    return sorted(path for path in folder.glob(f"{_PREFIX}*") if re.fullmatch(r"step_\d{9,}", path.name) and path.is_dir())
 
 
 def load_newest(folder: Path) -> tuple[Checkpoint, list[FileError]] | None:
     """The newest checkpoint that is whole, and what is wrong with newer ones; None where nothing was saved yet."""
+    for aside in folder.glob(f".{_PREFIX}*.old"):
+        recover(folder / aside.name[1 : -len(".old")])
     damaged: list[FileError] = []
     for path in reversed(saved(folder)):
         try:
@@ -83,10 +93,11 @@ def load(path: Path) -> Checkpoint:
     try:
         position = Position(**state["position"])
         settings = state["settings"]
-        if path.name != f"{_PREFIX}{position.step:09d}":
-            raise FileError(path, f"holds step {position.step}", fix="Its name was changed.")
-    except (KeyError, TypeError) as error:
-        raise FileError(path / "state.json", f"is incomplete ({error})") from error
+        wanted = checkpoint_path(path.parent, position)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError(path / "state.json", f"is incomplete ({error!r})") from error
+    if path != wanted:
+        raise FileError(path, f"holds step {position.step}", fix="Its name was changed.")
     return Checkpoint(
         position,
         settings,
@@ -100,14 +111,18 @@ def load(path: Path) -> Checkpoint:
 def restore_random(path: Path) -> None:
     """All random states as they were at a save."""
     found = Folder(path)
-    tensors, numbers = found.tensors("random"), found.document("state")["random"]
-    torch.set_rng_state(tensors["torch"])
-    if torch.cuda.is_available() and "cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["cuda"])
-    version, internal, gauss = numbers["python"]
-    random.setstate((version, tuple(internal), gauss))
-    kind, position, has_gauss, cached = numbers["numpy"]
-    np.random.set_state((kind, tensors["numpy"].numpy().astype(np.uint32), position, has_gauss, cached))  # noqa: NPY002
+    tensors, state = found.tensors("random"), found.document("state")
+    try:
+        torch.set_rng_state(tensors["torch"])
+        if torch.cuda.is_available() and "cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["cuda"])
+        version, internal, gauss = state["random"]["python"]
+        random.setstate((version, tuple(internal), gauss))
+        kind, position, has_gauss, cached = state["random"]["numpy"]
+        words = tensors["numpy"].numpy().astype(np.uint32)
+        np.random.set_state((kind, words, position, has_gauss, cached))  # noqa: NPY002
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise FileError(path / "random.safetensors", f"holds no random states ({error!r})") from error
 
 
 def checkpoint_path(folder: Path, position: Position) -> Path:

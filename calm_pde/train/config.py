@@ -81,9 +81,13 @@ class TrainConfig(Config):
     validate_every: PositiveInt = 1
     """Epochs between validations."""
     save_every: PositiveInt | None = None
-    """Steps between checkpoints, beside the one at the end of each epoch."""
+    """Steps between checkpoints within an epoch."""
+    save_epochs: PositiveInt = 1
+    """Epochs between checkpoints at the end of one."""
     keep: PositiveInt = 2
     """Checkpoints kept beside the weights that were best."""
+    tensorboard: bool = False
+    """Also write the metrics for TensorBoard, to RUN/tensorboard (needs the `tb` extra)."""
     on_nan: Literal["stop", "skip"] = "stop"
     """What to do with a loss or gradient that is not finite."""
 

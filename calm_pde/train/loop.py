@@ -8,6 +8,8 @@ import json
 import math
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import statistics
 from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.errors import ConfigError, TrainingError
-from calm_pde.folders import replace_file
+from calm_pde.folders import make_folder, replace_file
 from calm_pde.metrics import relative_l2, relative_l2_spacetime
 from calm_pde.surrogate import Surrogate, card_of, load_weights
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
@@ -32,7 +34,7 @@ from calm_pde.train.record import Record
 from calm_pde.train.show import Show
 from calm_pde.types import Tensor
 
-_HARMLESS = ("workers", "save_every", "keep")  # settings that change no number
+_HARMLESS = ("workers", "save_every", "save_epochs", "keep", "tensorboard")  # settings that change no number
 
 
 class Interrupted(TrainingError):
@@ -49,7 +51,7 @@ class Trainer:
     def __init__(self, recipe: Recipe, run: str | Path, show: Show, *, force: bool = False) -> None:
         self.recipe, self.config, self.run, self.show = recipe, recipe.train, Path(run), show
         self.processes = Processes()
-        self.run.mkdir(parents=True, exist_ok=True)
+        make_folder(self.run)
         data = recipe.data
         options: dict[str, Any] = {"fields": data.fields, "frame_stride": data.frame_stride}
         self.data = Dataset(data.file, "train", **options)
@@ -65,6 +67,7 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.position = Position()
         self._stop: int | None = None
+        self._leaving: int | None = None
         self._resume(force)
         self.record = Record(self.run / "metrics.jsonl", self.position.step) if self.processes.first else None
 
@@ -88,10 +91,9 @@ class Trainer:
         position, config = self.position, self.config
         groups = self.groups(position.epoch)
         self.model.train()
-        losses: list[float] = []
         for batch, weight in self._batches(groups[position.batch :]):
             loss = self._step(batch, weight)
-            losses.append(loss)
+            position.losses += [loss] if math.isfinite(loss) else []
             position.batch += 1
             position.step += 1
             if self.record is not None:
@@ -99,11 +101,13 @@ class Trainer:
                 length = self.length(position.epoch)
                 self.record.add(step=position.step, epoch=position.epoch, loss=loss, learning_rate=rate, length=length)
             self.show.step(self, loss)
+            self._agree_to_leave()
             over = position.batch == len(groups)
-            if not over and (self._stop is not None or (config.save_every and position.step % config.save_every == 0)):
+            if not over and (self._leaving is not None or (config.save_every and position.step % config.save_every == 0)):
                 self._save()
                 self._leave_if_asked()
-        position.epoch, position.batch = position.epoch + 1, 0
+        losses = position.losses
+        position.epoch, position.batch, position.losses = position.epoch + 1, 0, []
         self._finish_epoch(losses)
 
     def _finish_epoch(self, losses: list[float]) -> None:
@@ -120,7 +124,9 @@ class Trainer:
             mean = sum(losses) / len(losses) if losses else None
             self.record.add(step=position.step, epoch=position.epoch, mean_loss=mean, validation=error, best=position.best)
         self.show.epoch(self, losses, error)
-        self._save()
+        self._agree_to_leave()
+        if self._leaving is not None or position.epoch % config.save_epochs == 0 or position.epoch == config.epochs:
+            self._save()
         self._leave_if_asked()
 
     def _step(self, batch: Batch, weight: float) -> float:
@@ -129,6 +135,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(position.step, self.num_steps, config.learning_rate, config.schedule)
         self.optimizer.zero_grad(set_to_none=True)
+        self._seed()
         offset = self._offset(batch.points.shape[-1])
         total = torch.zeros((), dtype=torch.float64)
         for part in parts(batch, config.accumulate):
@@ -144,8 +151,8 @@ class Trainer:
             return value
         self.optimizer.step()
         if config.average is not None:
-            for name, value in self.model.state_dict().items():
-                self.average[name].lerp_(value, 1 - config.average)
+            for name, weights in self.model.state_dict().items():
+                self.average[name].lerp_(weights, 1 - config.average)
         return value
 
     @torch.no_grad()
@@ -160,7 +167,7 @@ class Trainer:
         windows = whole_windows(len(self.held), self.held.num_frames)[self.processes.rank :: self.processes.size]
         total = torch.zeros(2, dtype=torch.float64)
         for batch in self.held.batches(grouped(windows, self.config.batch_size)):
-            batch = batch.to(self.processes.device)
+            batch = self._finite(batch).to(self.processes.device)
             predicted = self.surrogate.predicted(batch)
             target = batch.fields[:, -predicted.shape[1] :].to(predicted.dtype)
             errors = measure(predicted, target, batch.mask).double().flatten(1).mean(dim=1)
@@ -194,14 +201,24 @@ class Trainer:
         """This process's share of each batch, with the weight of each of its windows in the whole."""
         rank, size = self.processes.rank, self.processes.size
         mine = [group[rank::size] or group[:1] for group in groups]
-        for group, batch in zip(groups, self.data.batches(mine, self.config.workers), strict=True):
-            if not bool(torch.isfinite(batch.fields).all()):
-                raise TrainingError(
-                    f"{self.data.file.path}: trajectories {batch.samples.tolist()} hold numbers that are not finite. "
-                    "Run `calm check` on the file."
-                )
+        with deaf_children() if self.config.workers else nullcontext():
+            batches = self.data.batches(mine, self.config.workers)
+        for group, batch in zip(groups, batches, strict=True):
             idle = len(group) <= rank  # fewer windows than processes: this one computes along, and it counts for nothing
-            yield batch.to(self.processes.device), 0.0 if idle else 1 / len(group)
+            yield self._finite(batch).to(self.processes.device), 0.0 if idle else 1 / len(group)
+
+    def _finite(self, batch: Batch) -> Batch:
+        if not bool(torch.isfinite(batch.fields).all()):
+            raise TrainingError(
+                f"{self.data.file.path}: trajectories {batch.samples.tolist()} hold numbers that are not finite. "
+                "Run `calm check` on the file."
+            )
+        return batch
+
+    def _seed(self) -> None:
+        """What a step draws (dropout) is a function of its place and the process alone, as everything else it does."""
+        place = [self.config.seed, self.position.epoch, self.position.batch, 2, self.processes.rank]
+        torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0] >> 1))
 
     def _offset(self, dim: int) -> np.ndarray | None:
         reach = self.config.random_offset
@@ -265,10 +282,12 @@ class Trainer:
                 f"{self.run}: this run was made with other settings ({listed}). "
                 "Name another run, or say --resume force to go on with the new ones."
             )
-        path = checkpoint_path(folder, checkpoint.position)
+        path, device = checkpoint_path(folder, checkpoint.position), self.processes.device
         load_weights(self.model, checkpoint.weights, path / "weights.safetensors")
         load_optimizer_state(self.model, self.optimizer, checkpoint.optimizer)
-        self.average, self.best, self.position = checkpoint.average, checkpoint.best, checkpoint.position
+        self.best, self.position = checkpoint.best, checkpoint.position
+        average = checkpoint.average or self._weights()  # an average that starts now starts from these weights
+        self.average = {} if self.config.average is None else {name: value.to(device) for name, value in average.items()}
         restore_random(path)
         self.show.resumed(self)
 
@@ -281,11 +300,19 @@ class Trainer:
         return {name: value.detach().clone() for name, value in source.items()}
 
     def _save(self) -> None:
-        if self.processes.first:
+        weights = self._weights()
+        for name, value in weights.items():
+            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+                raise TrainingError(
+                    f"the weights {name} are not finite at step {self.position.step}; they are not saved, and the checkpoint "
+                    f"before is kept in {self.run}. Lower train.learning_rate or set train.gradient_clip, and --resume force."
+                )
+        if self.record is not None:
+            self.record.sync()
             checkpoint = Checkpoint(
                 self.position,
                 self._settings(),
-                self._weights(),
+                weights,
                 optimizer_state(self.model, self.optimizer),
                 self.best,
                 self.average,
@@ -308,9 +335,15 @@ class Trainer:
     def _signals(self) -> _Listening:
         return _Listening(self)
 
+    def _agree_to_leave(self) -> None:
+        """All processes leave at the same step, whichever of them was asked first."""
+        asked = torch.tensor(float(self._stop is not None), device=self.processes.device)
+        if self.processes.sum(asked) > 0:
+            self._leaving = self._stop or signal.SIGTERM
+
     def _leave_if_asked(self) -> None:
-        if self._stop is not None:
-            name = signal.Signals(self._stop).name
+        if self._leaving is not None:
+            name = signal.Signals(self._leaving).name
             raise Interrupted(f"{name}: saved at step {self.position.step} in {self.run}. The same command goes on from there.")
 
 
@@ -333,6 +366,17 @@ class _Listening:
         if self.trainer._stop is not None:
             raise KeyboardInterrupt
         self.trainer._stop = number
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes that start here do not hear SIGINT and SIGTERM; a terminal sends them to all, and the loop needs its loader."""
+    resource_tracker.ensure_running()  # it unblocks both signals when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def parts(batch: Batch, count: int) -> Iterator[Batch]:

@@ -1,13 +1,14 @@
-"""What a user sees of a training: a bar on a terminal, one line per epoch elsewhere."""
+"""What a user sees of a training: a bar on a terminal, one line per epoch elsewhere, and TensorBoard where asked for."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from calm_pde.errors import ConfigError
 from calm_pde.models import CalmPDE
 from calm_pde.models.memory import predicted_peak
 
@@ -24,6 +25,7 @@ class Show:
         self._task = None
         self._start = self._epoch_start = time.perf_counter()
         self._windows = 0
+        self._board: Any = None
 
     def begin(self, trainer: Trainer) -> None:
         if not trainer.processes.first:
@@ -39,6 +41,8 @@ class Show:
             words.append(f"at most {peak / 2**20:.0f} MiB a step")
         words.append(f"about {_duration(self._estimate(trainer))}")
         self._say(", ".join(words))
+        if config.tensorboard and trainer.processes.first:
+            self._board = _board(trainer)
         if self.console.is_terminal:
             columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
             self._bar = Progress(*columns, console=self.console)
@@ -48,6 +52,9 @@ class Show:
 
     def step(self, trainer: Trainer, loss: float) -> None:
         self._windows += trainer.config.batch_size
+        if self._board is not None:
+            self._board.add_scalar("loss", loss, trainer.position.step)
+            self._board.add_scalar("learning rate", trainer.optimizer.param_groups[0]["lr"], trainer.position.step)
         if self._bar is not None and self._task is not None:
             rate = self._windows / max(1e-9, time.perf_counter() - self._start)
             length = trainer.length(trainer.position.epoch)
@@ -57,6 +64,8 @@ class Show:
 
     def epoch(self, trainer: Trainer, losses: list[float], error: float | None) -> None:
         now = time.perf_counter()
+        if self._board is not None and error is not None:
+            self._board.add_scalar("validation", error, trainer.position.step)
         if self._bar is None:
             done, epochs = trainer.position.epoch, trainer.config.epochs
             mean = f"{sum(losses) / len(losses):.4f}" if losses else "–"
@@ -83,6 +92,9 @@ class Show:
         self._say(f"warning: {text}")
 
     def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+            self._board = None
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -102,6 +114,14 @@ class Show:
         trainer.optimizer.zero_grad(set_to_none=True)
         lengths = [trainer.length(later) for later in range(epoch, trainer.config.epochs)]
         return seconds * sum(lengths) / lengths[0] * len(trainer.groups(epoch))
+
+
+def _board(trainer: Trainer) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError("train.tensorboard: TensorBoard is not installed. Run: pip install 'calm-pde[tb]'") from error
+    return SummaryWriter(str(trainer.run / "tensorboard"), purge_step=trainer.position.step)
 
 
 def _duration(seconds: float) -> str:
