@@ -15,10 +15,11 @@ _FRAMES = 5
 
 def comparison_picture(surrogate: Surrogate, dataset: Dataset, position: int = 0, channel: int = 0) -> Figure:
     """Rows: truth, prediction, absolute error; columns: frames from the first predicted to the last. 1-D: curves."""
-    batch = next(dataset.batches([[Window(position, 0, dataset.num_frames)]]))
+    frames = 1 if surrogate.task == "autoencoder" else dataset.num_frames
+    batch = next(dataset.batches([[Window(position, 0, frames)]]))
     predicted = surrogate.predicted(batch.to(surrogate.device))[0, ..., channel].cpu().numpy()
     truth = batch.fields[0, -len(predicted) :, :, channel].numpy()
-    times = dataset.times[-len(predicted) :]
+    times = dataset.times[:frames][-len(predicted) :]
     chosen = np.unique(np.linspace(0, len(predicted) - 1, _FRAMES).round().astype(int))
     points = dataset.box.to_physical((batch.points if batch.points.ndim == 2 else batch.points[0]).numpy())
     error = np.abs(predicted - truth)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve other processes
+
 from jaxtyping import install_import_hook
 
 install_import_hook("calm_pde", "beartype.beartype")

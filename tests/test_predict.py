@@ -56,6 +56,15 @@ def test_a_data_file_becomes_another(surrogate, shared, tmp_path):
     assert not [finding for finding in check(file) if finding.level == "wrong"]
 
 
+def test_fields_are_taken_by_name(shared, tmp_path):
+    second = small_surrogate(("v",))
+    file = DataFile(predict(second, shared.path, tmp_path / "out.h5", split="test"))
+    initial = shared.trajectory(int(shared.indices("test")[0])).fields[0, :, 1:]
+    np.testing.assert_array_equal(file.trajectory(0).fields[0], initial)
+    np.testing.assert_array_equal(file.trajectory(0).fields[1:], second.solve(initial, shared.description.points))
+    assert file.header.conserved == ()
+
+
 def test_the_answers_are_the_surrogates_own_truth(surrogate, shared, tmp_path):
     """A prediction evaluated by the surrogate that made it has no error: times, places and units went round."""
     out = predict(surrogate, shared.path, tmp_path / "out.h5", split="test", times=[0.5, 1.0, 1.25, 2.0])

@@ -144,7 +144,7 @@ def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
     known = {
         "dim": len(header.lower),
         "periodic": tuple(header.periodic),
-        "in_channels": features if steady and features else fields,
+        "in_channels": (features or len(header.lower)) if steady else fields,
         "out_channels": fields,
     }
     if content.get("node_types"):

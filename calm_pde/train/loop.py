@@ -164,7 +164,8 @@ class Trainer:
         self.model.load_state_dict(self._kept_weights())
         self.model.eval()
         measure = relative_l2_spacetime if self.config.reduction == "spacetime" else relative_l2
-        windows = whole_windows(len(self.held), self.held.num_frames)[self.processes.rank :: self.processes.size]
+        frames = 1 if self.surrogate.task == "autoencoder" else self.held.num_frames
+        windows = whole_windows(len(self.held), frames)[self.processes.rank :: self.processes.size]
         total = torch.zeros(2, dtype=torch.float64)
         for batch in self.held.batches(grouped(windows, self.config.batch_size)):
             batch = self._finite(batch).to(self.processes.device)

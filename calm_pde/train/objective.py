@@ -45,10 +45,11 @@ class Objective:
         surrogate = self.surrogate
         model, task = surrogate.model, surrogate.task
         given = surrogate.normalized_input(batch, dtype)
+        kinds = batch.node_type if surrogate.takes_node_types else None
         if task == "steady":
-            return model(given, points, mask=batch.mask, node_type=batch.node_type), 0
+            return model(given, points, mask=batch.mask, node_type=kinds), 0
         times = [] if task == "autoencoder" else batch.times[1:].tolist()
-        predicted = model.rollout(given, points, times, batch.mask, batch.node_type)
+        predicted = model.rollout(given, points, times, batch.mask, kinds)
         if task == "autoencoder":
             return predicted, 0
         return predicted, 0 if self.config.reconstruction else 1

@@ -13,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from rich.console import Console
 
@@ -68,23 +70,37 @@ def trainer(run: Path, *, force: bool = False, **changes: Any) -> Trainer:
     return Trainer(recipe(**changes), run, Show(Console(quiet=True)), force=force)
 
 
-@cache
-def finished() -> Path:
-    """The folder of one run to the end with one thread, for all to copy and none to change."""
-    folder = Path(tempfile.mkdtemp(prefix="calm_run_"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+@contextmanager
+def single_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        trainer(folder / "run").fit()
+        yield
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Numbers are equal to the bit, and tiny runs are quick, with one thread."""
+    with single_thread():
+        yield
+
+
+@cache
+def finished(epochs: int = 13) -> Path:
+    """The folder of one run to the end, for all to copy and none to change."""
+    folder = Path(tempfile.mkdtemp(prefix="calm_run_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with single_thread():
+        trainer(folder / "run", train={"epochs": epochs}).fit()
     return folder / "run"
 
 
-def start(
-    folder: Path, *arguments: str, command: tuple[str, ...] = ("-m", "calm_pde"), **options: Any
-) -> subprocess.Popen[str]:
+Process = subprocess.Popen[str]
+
+
+def start(folder: Path, *arguments: str, command: tuple[str, ...] = ("-m", "calm_pde"), **options: Any) -> Process:
     """`calm …` as a user would start it in a folder, with one thread."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(

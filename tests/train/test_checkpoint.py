@@ -30,6 +30,7 @@ from calm_pde.train import checkpoint
 from calm_pde.train.checkpoint import Checkpoint, Position, load, load_newest, restore_random, save, saved
 from calm_pde.train.record import Record, read_record
 from tests.train import runs
+from tests.train.runs import one_thread  # noqa: F401
 
 KINDS = ("truncate", "flip", "block", "swap", "missing", "rename", "empty")
 

@@ -19,6 +19,7 @@ from calm_pde.surrogate import Surrogate
 from calm_pde.train.checkpoint import Checkpoint, Position, load, load_newest, save, saved
 from calm_pde.train.record import Record, read_record
 from tests.train import runs
+from tests.train.runs import one_thread  # noqa: F401
 
 CODES = [errno.ENOSPC, errno.EROFS]
 

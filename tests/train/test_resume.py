@@ -21,6 +21,7 @@ from calm_pde.geometry import Box
 from calm_pde.train.checkpoint import load_newest, saved
 from calm_pde.train.record import read_record
 from tests.train import runs
+from tests.train.runs import one_thread  # noqa: F401
 
 CALLS_OF_A_SAVE = 23
 TRAIN = ("train", "my.yaml", "--run", "run")
@@ -29,7 +30,8 @@ TRAIN = ("train", "my.yaml", "--run", "run")
 def write_recipe(folder: Path, epochs: int) -> None:
     """With dropout, so that random states matter, and a save every second step, so that steps are done again."""
     changed = runs.recipe(
-        model={"dropout": 0.1}, train={"epochs": epochs, "save_every": 2, "average": 0.9, "random_offset": 0.1}
+        model={"dropout": 0.1},
+        train={"epochs": epochs, "save_every": 2, "average": 0.9, "random_offset": 0.1, "validate_every": 3},
     )
     (folder / "my.yaml").write_text(yaml.safe_dump(changed.model_dump(mode="json", exclude_unset=True)))
 
@@ -83,10 +85,10 @@ def finish(folder: Path, wanted: Path, *options: str) -> None:
 
 
 def test_killed_and_asked_to_stop(tmp_path):
-    wanted = uninterrupted(tmp_path / "whole", 8)
+    wanted = uninterrupted(tmp_path / "whole", 7)
     folder = tmp_path / "killed"
     folder.mkdir()
-    write_recipe(folder, 8)
+    write_recipe(folder, 7)
     kill_in_save(folder, 2, 9)
     kill_anywhere(folder, 3, 0.03)
     kill_in_save(folder, 3, 17)

@@ -1,0 +1,95 @@
+"""The loop's settings each do what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from calm_pde.surrogate import Surrogate
+from calm_pde.train.loop import parts
+from calm_pde.train.record import read_record
+from tests.train.runs import trainer
+
+
+def _losses(run: Path) -> list[float]:
+    return [line["loss"] for line in read_record(run / "metrics.jsonl") if "loss" in line]
+
+
+def _fitted(run: Path, **train: object) -> Path:
+    trainer(run, train={"epochs": 2} | train).fit()
+    return run
+
+
+def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
+    whole = _losses(_fitted(tmp_path / "a", precision="float64"))
+    split = _losses(_fitted(tmp_path / "b", precision="float64", accumulate=3))
+    assert whole == pytest.approx(split, rel=1e-10)
+
+
+def test_parts_of_a_batch_are_the_batch(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "a")
+    batch, _ = next(run._batches(run.groups(0)))
+    for count in (1, 2, 3, 10):
+        found = list(parts(batch, count))
+        assert len(found) <= count
+        assert torch.equal(torch.cat([part.fields for part in found]), batch.fields)
+        assert all(part.points is batch.points for part in found)
+
+
+def test_the_best_epoch_on_validation_is_kept(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "a", train={"epochs": 6, "learning_rate": 0.02})
+    surrogate = Surrogate.load(run.fit())
+    errors = [line["validation"] for line in read_record(tmp_path / "a" / "metrics.jsonl") if "validation" in line]
+    assert len(errors) == 6
+    assert run.position.best == min(errors)
+    assert run.position.best_epoch == 1 + errors.index(min(errors))
+    assert surrogate.card.metrics == {"validation": min(errors), "epoch": run.position.best_epoch}
+    run.model.load_state_dict(surrogate.model.state_dict())
+    assert run.validate() == pytest.approx(min(errors), rel=1e-5)
+
+
+def test_without_validation_the_last_epoch_is_kept(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "a", train={"epochs": 2, "validation": 0})
+    weights = Surrogate.load(run.fit()).model.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in run.model.state_dict().items())
+
+
+def test_the_average_of_weights_is_kept_where_asked(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "a", train={"epochs": 1, "validation": 0, "average": 0.5})
+    wanted = {name: value.clone() for name, value in run.model.state_dict().items()}
+    step = run._step
+
+    def followed(*arguments):
+        loss = step(*arguments)
+        for name, value in run.model.state_dict().items():
+            wanted[name] += 0.5 * (value - wanted[name])
+        return loss
+
+    run._step = followed
+    found = Surrogate.load(run.fit()).model.state_dict()
+    for name, value in wanted.items():
+        torch.testing.assert_close(found[name], value)
+
+
+def test_clipping_bounds_the_gradient(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "a", train={"gradient_clip": 1e-3})
+    batch, weight = next(run._batches(run.groups(0)))
+    run._step(batch, weight)
+    norm = torch.stack([parameter.grad.norm() for parameter in run.model.parameters()]).norm()
+    assert float(norm) == pytest.approx(1e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["float64", "bfloat16"])
+def test_other_precisions_train(precision: str, tmp_path: Path) -> None:
+    single, other = _losses(_fitted(tmp_path / "a")), _losses(_fitted(tmp_path / "b", precision=precision))
+    assert other[0] == pytest.approx(single[0], rel=1e-5 if precision == "float64" else 5e-2)
+    assert Surrogate.load(tmp_path / "b").model.state_dict()["encoder.0.bias"].dtype == torch.float32
+
+
+def test_learning_rate_of_every_step_is_written_down(tmp_path: Path) -> None:
+    lines = [line for line in read_record(_fitted(tmp_path / "a") / "metrics.jsonl") if "loss" in line]
+    assert [line["step"] for line in lines] == list(range(1, 9))
+    assert lines[0]["learning_rate"] == 1e-3
+    assert lines[4]["learning_rate"] == pytest.approx(5e-4)
