@@ -153,7 +153,7 @@ class DataOptions(Config):
 class TrainOptions(Config):
     recipe: tyro.conf.Positional[str]
     """A shipped recipe, or a .yaml file of your own."""
-    run: Path | None = None
+    out: Path | None = None
     """The run folder; by default runs/RECIPE."""
     resume: Literal["auto", "never", "force"] = "auto"
     """auto: go on where the run folder left off; force: also with other settings; never: refuse a folder that has a run."""
@@ -178,13 +178,13 @@ def train(arguments: list[str]) -> None:
     options = tyro.cli(TrainOptions, prog="calm train", description=train.__doc__, default=default, args=arguments)
     data = recipe.data.model_copy(update=options.data.model_dump())
     recipe = recipe.model_copy(update={"data": data, "train": options.train})
-    train_recipe(recipe, options.run or Path("runs") / recipe.name, options.resume)
+    train_recipe(recipe, options.out or Path("runs") / recipe.name, options.resume)
 
 
 def train_recipe(recipe: Recipe, run: Path, resume: Literal["auto", "never", "force"] = "auto") -> Path:
     console = Console()
     if resume == "never" and (run / "checkpoints").exists():
-        raise CalmError(f"{run}: holds a run already. Name another with --run, or let it go on with --resume auto.")
+        raise CalmError(f"{run}: holds a run already. Name another with --out, or let it go on with --resume auto.")
     _generate_missing(recipe, console)
     show = Show(console)
     try:
@@ -194,9 +194,13 @@ def train_recipe(recipe: Recipe, run: Path, resume: Literal["auto", "never", "fo
 
 
 def _generate_missing(recipe: Recipe, console: Console) -> None:
-    """The recipe's data file, made by our solvers where it is missing; the first process makes it for all."""
+    """The recipe's data file, made by our solvers where it is missing; of several processes the first makes it."""
     wanted, out = recipe.data.generate, recipe.data.file
-    if out.exists() or wanted is None or int(os.environ.get("RANK", "0")):
+    if wanted is None:
+        return
+    while not out.exists() and int(os.environ.get("RANK", "0")):
+        time.sleep(1.0)
+    if out.exists():
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     if wanted.kind not in PROBLEMS:

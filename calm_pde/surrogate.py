@@ -15,7 +15,7 @@ from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import Statistics
 from calm_pde.errors import ConfigError, FileError, InputError, TrainingRangeWarning
-from calm_pde.folders import Folder, write_folder
+from calm_pde.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
 from calm_pde.trajectories import Field
@@ -105,6 +105,7 @@ class Surrogate:
         """From a surrogate folder, or from the run folder that holds one. Nothing in it is executed."""
         path = Path(path)
         inner = path / "surrogate"
+        recover(inner)
         if inner.is_dir():
             path = inner
         if not path.is_dir():

@@ -82,9 +82,9 @@ def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:
 
 def test_model_settings_on_the_command_line() -> None:
     rest, found = model_changes(
-        ["r", "--model.processor.blocks", "3", "--run", "x", "--model.kernel-width=16", "--model.a", "[1, 2]"]
+        ["r", "--model.processor.blocks", "3", "--out", "x", "--model.kernel-width=16", "--model.a", "[1, 2]"]
     )
-    assert rest == ["r", "--run", "x"]
+    assert rest == ["r", "--out", "x"]
     assert found == {"processor": {"blocks": 3}, "kernel_width": 16, "a": [1, 2]}
 
 

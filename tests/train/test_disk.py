@@ -185,7 +185,7 @@ def test_a_limit_on_the_size_of_files(tmp_path):
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    options = ("train", "my.yaml", "--run", "run", "--resume", "force")
+    options = ("train", "my.yaml", "--out", "run", "--resume", "force")
     code, said = runs.ended(runs.start(tmp_path, *options, preexec_fn=limited))
     assert code == 2, said
     assert "step_000000056: cannot be written" in said

@@ -15,7 +15,7 @@ from tests.train import runs
 from tests.train.runs import one_thread  # noqa: F401
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "calm_pde")
-TRAIN = ("train", "my.yaml")  # torchrun takes --run for an option of its own
+TRAIN = ("train", "my.yaml")
 
 
 def write_recipe(folder: Path, epochs: int, precision: str) -> dict[str, object]:

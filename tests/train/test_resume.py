@@ -24,7 +24,7 @@ from tests.train import runs
 from tests.train.runs import one_thread  # noqa: F401
 
 CALLS_OF_A_SAVE = 23
-TRAIN = ("train", "my.yaml", "--run", "run")
+TRAIN = ("train", "my.yaml", "--out", "run")
 
 
 def write_recipe(folder: Path, epochs: int) -> None:
