@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-# Threads that spin while they wait starve other processes on a small machine.
-export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: demo test test-slow lint format install clean
 

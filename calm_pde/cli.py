@@ -87,6 +87,8 @@ def convert(kind: str, reader: Reader, output: Output) -> None:
     """Turn published files or your own arrays into a data file."""
     console = Console()
     source = reader.source()
+    if "checksums" in source.description.provenance:
+        console.print(f"checksums: {source.description.provenance['checksums']}", highlight=False)
     with progress(f"convert {kind}", console) as show:
         done = itertools.count(1)
         file = write(source, output.out, output.overwrite, lambda _: show(next(done), source.count))

@@ -69,16 +69,3 @@ def test_wrong_options_are_named(name):
         PROBLEMS[name].model_validate({"frames": 1})
     with pytest.raises(ConfigError, match="Did you mean 'points'"):
         PROBLEMS[name].model_validate({"pionts": 8})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "count", "budget"), [("burgers", 32, 0.7), ("navier_stokes", 3, 12.0), ("compressible", 3, 240.0)]
-)
-def test_seconds_per_trajectory(name, count, budget):
-    """The default settings on one core."""
-    problem, seconds = PROBLEMS[name](), []
-    for begin in range(0, count, problem.together):
-        seconds += [each.seconds for each in problem.solve(draws(*range(begin, min(count, begin + problem.together))))]
-    print(f"{name}: mean {np.mean(seconds):.2f} s, from {min(seconds):.2f} to {max(seconds):.2f} s, {count} trajectories")
-    assert np.mean(seconds) < budget

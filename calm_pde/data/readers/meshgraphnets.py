@@ -17,7 +17,8 @@ from calm_pde.geometry import Box
 from calm_pde.trajectories import SPLITS, Description, Field, Source, Split, Trajectory
 
 _FILES: dict[Split, str] = {"train": "train.tfrecord", "validation": "valid.tfrecord", "test": "test.tfrecord"}
-_NODE_TYPES = {0: "normal", 2: "airfoil", 4: "inflow", 5: "outflow", 6: "wall"}
+_OF_AIRFOIL = {0: "normal", 2: "airfoil", 4: "inflow"}
+_OF_CYLINDER = {0: "normal", 4: "inflow", 5: "outflow", 6: "wall"}
 _DTYPES = {"float32": "<f4", "float64": "<f8", "int32": "<i4", "int64": "<i8"}
 _VELOCITY = (Field(name="velocity_x", unit="m/s"), Field(name="velocity_y", unit="m/s"))
 _DENSITY, _PRESSURE = Field(name="density", unit="kg/m³"), Field(name="pressure", unit="Pa")
@@ -95,7 +96,7 @@ class MeshGraphNets(PublishedReader):
             points=mesh.points if mesh else None,
             cells=mesh.cells if mesh else None,
             node_type=mesh.node_type if mesh else None,
-            node_types=dict(_NODE_TYPES),
+            node_types=dict(_OF_AIRFOIL if compressible else _OF_CYLINDER),
             provenance=self.provenance(
                 records={_FILES[split]: len(of_split) for split, of_split in found.items()},
                 checksums="lengths and payloads verified" if self.verify else "lengths verified, payloads not",

@@ -7,8 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from calm_pde.data.dataset import Dataset
 from calm_pde.data.readers import MeshGraphNets
+from calm_pde.data.writing import write
 from calm_pde.errors import FileError
+from calm_pde.train.config import load_recipe, model_config
 from tests.data.readers.files import example, framed, mesh_meta, mesh_sample, write_meshgraphnets
 
 PARTS = {"train": "train", "valid": "validation", "test": "test"}
@@ -23,7 +26,7 @@ def test_cylinder(tmp_path):
     assert described.points is None
     assert described.cells is None
     np.testing.assert_array_equal(described.times, 0.01 * np.array([0, 40, 80]))
-    assert described.node_types == {0: "normal", 2: "airfoil", 4: "inflow", 5: "outflow", 6: "wall"}
+    assert described.node_types == {0: "normal", 4: "inflow", 5: "outflow", 6: "wall"}
     expected = [(sample, split) for name, split in PARTS.items() for sample in samples[name]]
     found = list(source.trajectories)
     assert source.count == len(found) == len(expected) == 6
@@ -67,6 +70,14 @@ def test_options(tmp_path):
     assert [trajectory.split for trajectory in source.trajectories] == ["train", "train", "validation", "test", "test"]
     first = next(iter(MeshGraphNets(path=tmp_path, frame_stride=7).source().trajectories))
     np.testing.assert_array_equal(first.fields[..., :2], samples["train"][0]["velocity"][::7])
+
+
+def test_the_cylinder_recipe_fits_a_converted_file(tmp_path):
+    """The paper's model, parameter for parameter."""
+    write_meshgraphnets(tmp_path)
+    write(MeshGraphNets(path=tmp_path).source(), tmp_path / "c.h5")
+    config = model_config(load_recipe("cylinder_2d"), Dataset(tmp_path / "c.h5"))
+    assert sum(parameter.numel() for parameter in config.build().parameters()) == 2_239_403
 
 
 def test_another_mesh_where_one_was_promised(tmp_path):
