@@ -215,14 +215,14 @@ def table(evaluation: Evaluation) -> Table:
     """The headline, each field, the trivial predictor beside them, and the times."""
     baseline, timing = evaluation.baseline, evaluation.timing
     shown = Table(title=f"{evaluation.data}, {evaluation.split}: {evaluation.num_samples} samples")
-    for name in ("field", "relative L2", "space-time", "RMSE", "normalized", "largest", f"{baseline.kind}: L2", "space-time"):
-        shown.add_column(name, justify="left" if name == "field" else "right")
+    for name in ("field", "relative L2", "space-time", "RMSE", "largest", baseline.kind):
+        shown.add_column(name, justify="left" if name == "field" else "right", no_wrap=name != "field")
     for ours, other in zip(evaluation.fields, baseline.fields, strict=True):
         name = f"{ours.name} [{ours.unit}]" if ours.unit else ours.name
-        numbers = [f"{value:.4g}" for value in (ours.rmse, ours.normalized_rmse, ours.max_error)]
-        shown.add_row(name.replace("[", r"\["), *_spreads(ours), *numbers, *_spreads(other))
+        numbers = [f"{value:.3g}" for value in (ours.rmse, ours.max_error)]
+        shown.add_row(name.replace("[", r"\["), *_spreads(ours), *numbers, _spreads(other)[0])
     shown.add_section()
-    shown.add_row("all", *_spreads(evaluation), "", "", "", *_spreads(baseline))
+    shown.add_row("all", *_spreads(evaluation), "", "", _spreads(baseline)[0])
     lines = [f"{timing.seconds:.3g} s per trajectory in batches of {timing.batch_size} on {timing.device}"]
     if timing.solver_seconds is not None:
         lines[0] += f"; the solver {timing.solver_seconds:.3g} s on one core, {timing.speedup:.3g} times ours"
@@ -239,7 +239,7 @@ def table(evaluation: Evaluation) -> Table:
 
 def _spreads(found: Scores | FieldErrors) -> tuple[str, str]:
     both = found.relative_l2, found.relative_l2_spacetime
-    first, second = (f"{value.mean:.4f} ± {value.std:.4f}" for value in both)
+    first, second = (f"{value.mean:.4f}±{value.std:.4f}" for value in both)
     return first, second
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -103,17 +104,26 @@ class Show:
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def _estimate(self, trainer: Trainer) -> float:
-        """Seconds to the end, from one step that leaves no trace; a window's cost grows with its length."""
-        epoch = trainer.position.epoch
-        if epoch >= trainer.config.epochs:
+        """Seconds to the end: steps of the shortest and the longest windows are tried, which leaves no trace."""
+        now, last = trainer.position.epoch, trainer.config.epochs - 1
+        if now > last:
             return 0.0
-        batch, weight = next(trainer._batches(trainer.groups(epoch)[:1]))
+        lengths = [trainer.length(epoch) for epoch in range(now, last + 1)]
+        short, long = (_seconds(trainer, epoch) for epoch in (now, last))
+        steps = len(trainer.groups(now))
+        return steps * float(np.interp(lengths, [lengths[0], max(lengths[-1], lengths[0] + 1)], [short, long]).sum())
+
+
+def _seconds(trainer: Trainer, epoch: int) -> float:
+    """Of a step, the second time."""
+    batch, weight = next(trainer._batches(trainer.groups(epoch)[:1]))
+    seconds = 0.0
+    for _ in range(2):
         start = time.perf_counter()
         (trainer.objective.losses(batch).sum() * weight).backward()
         seconds = time.perf_counter() - start
-        trainer.optimizer.zero_grad(set_to_none=True)
-        lengths = [trainer.length(later) for later in range(epoch, trainer.config.epochs)]
-        return seconds * sum(lengths) / lengths[0] * len(trainer.groups(epoch))
+    trainer.optimizer.zero_grad(set_to_none=True)
+    return seconds
 
 
 def _board(trainer: Trainer) -> Any:
