@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Literal
 
@@ -170,14 +171,16 @@ def train(arguments: list[str]) -> None:
     """
     if not arguments or arguments[0].startswith("-"):
         listed = ", ".join(recipe_names())
-        text = f"usage: calm train RECIPE [--train.epochs 50 …]\n\n{train.__doc__}\nShipped recipes: {listed}"
+        text = f"usage: calm train RECIPE [--train.epochs 50 …]\n\n{cleandoc(train.__doc__ or '')}\n\nShipped recipes: {listed}"
         Console(stderr=not arguments).print(text, highlight=False, markup=False)
         sys.exit(0 if arguments else 2)
     arguments, model = model_changes(arguments)
     recipe = load_recipe(arguments[0], {"model": model} if model else None)
     given = recipe.data.model_dump(include=set(DataOptions.model_fields))
     default = TrainOptions(recipe=arguments[0], data=DataOptions(**given), train=recipe.train)
-    options = tyro.cli(TrainOptions, prog="calm train", description=train.__doc__, default=default, args=arguments)
+    options = tyro.cli(
+        TrainOptions, prog="calm train", description=cleandoc(train.__doc__ or ""), default=default, args=arguments
+    )
     data = recipe.data.model_copy(update=options.data.model_dump())
     recipe = recipe.model_copy(update={"data": data, "train": options.train})
     train_recipe(recipe, options.out or Path("runs") / recipe.name, options.resume)

@@ -90,6 +90,8 @@ class CalmLayer(nn.Module):
         self._warned: set[str] = set()
 
         self.mix = linear(in_channels, in_channels, generator)
+        # one channel would otherwise start with a single factor from U(−1, 1), and one near 0 hides the input for long
+        nn.init.orthogonal_(self.mix.weight, generator=generator)
         self.kernel: MLPKernel | DistanceKernel
         if kernel == "mlp":
             self.kernel = MLPKernel(
