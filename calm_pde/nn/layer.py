@@ -90,8 +90,8 @@ class CalmLayer(nn.Module):
         self._warned: set[str] = set()
 
         self.mix = linear(in_channels, in_channels, generator)
-        # one channel would otherwise start with a single factor from U(−1, 1), and one near 0 hides the input for long
-        nn.init.orthogonal_(self.mix.weight, generator=generator)
+        if in_channels == 1:  # a single factor from U(−1, 1) may start near 0 and hide the input for long: ±1 instead
+            nn.init.constant_(self.mix.weight, math.copysign(1.0, float(self.mix.weight.detach())))
         self.kernel: MLPKernel | DistanceKernel
         if kernel == "mlp":
             self.kernel = MLPKernel(

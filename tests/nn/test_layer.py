@@ -206,6 +206,18 @@ def test_starting_values_follow_the_paper():
     assert float(wide.kernel.fourier.frequencies.std()) == pytest.approx(6.0, rel=0.02)
 
 
+def test_one_channel_is_never_hidden_at_the_start():
+    factors = {
+        float(
+            cp.CalmLayer(
+                1, 4, 2, num_queries=3, receptive_field=0.5, generator=torch.Generator().manual_seed(seed)
+            ).mix.weight.detach()
+        )
+        for seed in range(20)
+    }
+    assert factors == {-1.0, 1.0}
+
+
 def test_dropout_acts_in_training_only():
     layer = cp.CalmLayer(1, 8, 1, num_queries=4, receptive_field=0.5, dropout=0.5)
     x, points = torch.rand(10, 1), torch.rand(10, 1)
