@@ -291,8 +291,8 @@ def main(arguments: list[str] | None = None) -> None:
         elif arguments and arguments[0] == "train":
             train(arguments[1:])
         else:
-            known = COMMANDS | {name: _placeholder(command) for name, (_, _, command) in KINDS.items()}
-            known["train"] = _placeholder(train)
+            known = COMMANDS | {name: _listed(command) for name, (_, _, command) in KINDS.items()}
+            known["train"] = _listed(train)
             tyro.extras.subcommand_cli_from_dict(known, prog="calm", description=main.__doc__, args=arguments)
     except Interrupted as error:
         Console(stderr=True).print(f"calm: {error}", markup=False, highlight=False, soft_wrap=True)
@@ -320,7 +320,7 @@ def _part(chosen: Config, form: type[Config]) -> Config:
     return form(**{name: getattr(chosen, name) for name in form.model_fields})
 
 
-def _placeholder(command: Callable[..., None]) -> Callable[[], None]:
+def _listed(command: Callable[..., None]) -> Callable[[], None]:
     def shown() -> None: ...
 
     shown.__doc__ = command.__doc__

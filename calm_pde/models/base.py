@@ -35,6 +35,7 @@ class Model(nn.Module, ABC):
         A model that can't do a thing (free queries, irregular points) says so in an `InputError`.
         """
 
+    @abstractmethod
     def rollout(
         self,
         values: Tensor,
@@ -44,7 +45,6 @@ class Model(nn.Module, ABC):
         node_type: Tensor | None = None,
     ) -> Tensor:
         """The state itself as the model sees it, then the frames at `times` (in frames), at the points; what is trained on."""
-        raise NotImplementedError
 
 
 class ModelConfig(Config, ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -11,15 +12,16 @@ from calm_pde.config import Config
 from calm_pde.trajectories import Description, Trajectory
 
 
-class Problem(Config):
+class Problem(Config, ABC):
     """Draws random initial states (or geometries) and solves them; fields of a subclass are the options of `calm generate`."""
 
     together: ClassVar[int] = 1
     """How many trajectories are best solved in one call; a result never depends on which others are solved with it."""
 
+    @abstractmethod
     def description(self) -> Description:
-        raise NotImplementedError
+        """Everything of the data set but its trajectories."""
 
+    @abstractmethod
     def solve(self, draws: Sequence[np.random.Generator]) -> Iterator[Trajectory]:
         """One trajectory per random generator, in order; each depends on its own generator and the settings alone."""
-        raise NotImplementedError

@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from calm_pde.data.dataset import Dataset
+from calm_pde.data.windows import whole_windows
 from calm_pde.data.writing import write
 from calm_pde.metrics import relative_l2
 from calm_pde.solvers import Burgers, NavierStokes, Problem
@@ -107,7 +108,8 @@ def overfitted(source: Source, form: dict[str, Any], folder: Path, **train: Any)
     lines = read_record(folder / "run" / "metrics.jsonl")
     dataset = Dataset(folder / "a.h5")
     errors = []
-    for batch in dataset.batches():
+    frames = 1 if surrogate.task == "autoencoder" else dataset.num_frames
+    for batch in dataset.batches([[window] for window in whole_windows(len(dataset), frames)]):
         predicted = surrogate.predicted(batch)
         errors.append(float(relative_l2(predicted, batch.fields[:, -predicted.shape[1] :], batch.mask).mean()))
     return lines[0]["loss"], [line for line in lines if "mean_loss" in line][-1]["mean_loss"], float(np.mean(errors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,15 +30,15 @@ _SIGNATURES = {
 }
 
 
-class Reader(Config):
+class Reader(Config, ABC):
     """One kind of file; fields of a subclass are the options of `calm convert`, with the paper's choices as defaults."""
 
     path: tyro.conf.Positional[Path]
     """The published file, or the folder that holds its files."""
 
+    @abstractmethod
     def source(self) -> Source:
         """The description at once, the trajectories lazily, one in memory at a time."""
-        raise NotImplementedError
 
 
 class PublishedReader(Reader):
