@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import datetime
-import os
 import platform
 import statistics
 import subprocess
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from calm_pde.origin import commit, machine
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -84,24 +85,13 @@ def copy_bandwidth(megabytes: int = 256, repeats: int = 8) -> float:
 def report(name: str, lines: list[str]) -> None:
     """Print the lines and keep them in a dated file with commit, hardware and versions."""
     now = datetime.datetime.now(datetime.UTC)
-    git = ["git", "-C", str(ROOT)]
-    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    changed = subprocess.run(
-        [*git, "status", "--porcelain", "calm_pde"], capture_output=True, text=True, check=False
-    ).stdout.strip()
     head = [
         f"# {name}, {now:%Y-%m-%d %H:%M} UTC",
         "",
-        f"- commit {commit}{' with uncommitted changes' if changed else ''}, seed 0",
-        f"- {processor_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}",
+        f"- commit {commit()}, seed 0",
+        f"- {machine()}, Python {platform.python_version()}, torch {torch.__version__}",
         "",
     ]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{now:%Y-%m-%d}_{name}.md").write_text("\n".join(head + lines) + "\n")
     print("\n".join(lines))
-
-
-def processor_name() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -39,6 +40,15 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         moved = {name: value.to(device) for name, value in vars(self).items() if value is not None}
         return dataclasses.replace(self, **moved)
+
+    def parts(self, count: int) -> Iterator[Batch]:
+        """In `count` parts along its windows; fewer where it has fewer windows."""
+        own_meshes = self.points.ndim == 3
+        shared = {"times"} if own_meshes else {"times", "points", "node_type"}
+        size = -(-len(self) // count)
+        for start in range(0, len(self), size):
+            along = {name: value for name, value in vars(self).items() if name not in shared and value is not None}
+            yield dataclasses.replace(self, **{name: value[start : start + size] for name, value in along.items()})
 
 
 def padded(rows: list[Tensor]) -> Tensor:

@@ -33,6 +33,7 @@ from calm_pde.folders import replace_file
 from calm_pde.models import CalmConfig
 from calm_pde.models.memory import predicted_peak
 from calm_pde.progress import progress
+from calm_pde.scores import table
 from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
 from calm_pde.surrogate import Surrogate
@@ -246,7 +247,7 @@ def evaluate(
             legacy_padding_metric=legacy_padding_metric,
             progress=show,
         )
-    console.print(evaluation.table(found))
+    console.print(table(found))
     out = run / ("evaluation.json" if data is None and split == "test" else f"evaluation_{file.path.stem}_{split}.json")
     replace_file(out, found.model_dump_json(indent=1).encode())
     console.print(f"All numbers are in {out}", highlight=False, soft_wrap=True)

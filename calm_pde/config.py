@@ -70,3 +70,13 @@ def _config_error(error: ValidationError) -> ConfigError:
         came = "" if entry["type"] in ("unknown_key", "missing", "value_error") else f", got {entry['input']!r}"
         lines.append(f"{place}{entry['msg'].removeprefix('Value error, ')}{came}")
     return ConfigError("; ".join(lines))
+
+
+def differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]]:
+    """Where two nested settings differ, by path."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = []
+        for key in sorted(old.keys() | new.keys()):
+            found += differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
+        return found
+    return [] if old == new else [(name, old, new)]

@@ -11,109 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import ConfigDict
-from rich.table import Table
 
 from calm_pde.batch import Batch
-from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import grouped, whole_windows
 from calm_pde.errors import FileError, InputError, TrainingRangeWarning
 from calm_pde.metrics import SMALLEST, band_energies, cell_weights, relative_l2, relative_l2_spacetime
+from calm_pde.scores import Band, Baseline, Drift, Evaluation, FieldErrors, Spread, Timing
 from calm_pde.surrogate import Surrogate
-from calm_pde.trajectories import Field, Split, tensor_grid
+from calm_pde.trajectories import Field, tensor_grid
 from calm_pde.types import Tensor
-
-
-class Found(Config):
-    """Numbers that may be infinite or NaN, where a surrogate diverged."""
-
-    model_config = ConfigDict(ser_json_inf_nan="constants")
-
-
-class Spread(Found):
-    """Over samples; a single one deviates by 0."""
-
-    mean: float
-    std: float
-
-
-class Band(Found):
-    """Errors of the Fourier modes of one band, over all samples and frames."""
-
-    relative_l2: float
-    rmse: float
-
-
-class FieldErrors(Found):
-    """Of one field; the last three over all samples, frames and points at once."""
-
-    name: str
-    unit: str = ""
-    relative_l2: Spread
-    relative_l2_spacetime: Spread
-    frames: tuple[Spread, ...]
-    """The relative L2 of each frame."""
-    rmse: float
-    normalized_rmse: float
-    """rms(û − u)/rms(u)."""
-    max_error: float
-    bands: dict[str, Band] = {}  # noqa: RUF012 - pydantic copies it
-    """By wave number, on full periodic grids."""
-
-
-class Scores(Found):
-    """How far one predictor is from the truth; the overall numbers are means over frames and fields."""
-
-    relative_l2: Spread
-    relative_l2_spacetime: Spread
-    fields: tuple[FieldErrors, ...]
-
-
-class Baseline(Scores):
-    """A predictor that knows nothing: the initial state for ever, or the mean of the training fields."""
-
-    kind: Literal["persistence", "training mean"]
-
-
-class Drift(Found):
-    """|∫u(t) − ∫u(0)| / ∫|u(0)| per frame, mean over samples."""
-
-    field: str
-    integral: Literal["mean over points", "cell measures"]
-    prediction: tuple[float, ...]
-    truth: tuple[float, ...]
-
-
-class Timing(Found):
-    """Seconds per trajectory in the median, ours after one warm-up and in batches, the solver's as the data file knows it."""
-
-    seconds: float
-    solver_seconds: float | None
-    speedup: float | None
-    batch_size: int
-    device: str
-    threads: int
-
-
-class Evaluation(Scores):
-    """All that `evaluate` finds, as JSON with `model_dump_json`."""
-
-    data: str
-    fingerprint: str
-    split: Split
-    num_samples: int
-    num_points: tuple[int, int]
-    """Of the smallest and of the largest mesh."""
-    times: tuple[float, ...]
-    """Of the frames that are compared, physical, from the initial state."""
-    legacy_padding_metric: bool
-    diverged: int
-    """Samples with answers that are not finite."""
-    baseline: Baseline
-    conserved: tuple[Drift, ...]
-    timing: Timing
 
 
 def evaluate(
@@ -125,6 +33,7 @@ def evaluate(
     batch_size: int = 8,
     legacy_padding_metric: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    observe: Callable[[Batch, Tensor], None] | None = None,
 ) -> Evaluation:
     """Errors on physical values over whole trajectories of a split, one batch in memory at a time.
 
@@ -133,11 +42,12 @@ def evaluate(
     Args:
         legacy_padding_metric: count the points that pad a mesh to the split's largest as the training mean, right in
             prediction and truth, as the published numbers on meshes of different size do.
+        observe: called with each batch and its answer (batch, time, point, channel), physical, frame 0 left out.
     """
     if batch_size < 1:
         raise InputError("batch_size", expected="at least 1", got=str(batch_size), fix="8 is a good start.")
     check_fits(surrogate, file)
-    _check_times(surrogate, file)
+    check_times(surrogate, file)
     card = surrogate.card
     data = Dataset(file, split, fields=[field.name for field in card.fields], frame_stride=frame_stride)
     most = int(file.num_points[data.indices].max())
@@ -147,14 +57,15 @@ def evaluate(
     drift = _DriftSums(surrogate, data)
     surrogate.model.eval()
     measured: list[float] = []
+    trajectories: list[int] = []
     diverged = 0
     for batch in data.batches(grouped(whole_windows(len(data), data.num_frames), batch_size)):
         _check_finite(batch, file)
-        given = _for_surrogate(surrogate, data, batch)
+        given = for_surrogate(surrogate, data, batch)
         if not measured:
-            _answer(surrogate, given)
+            answers(surrogate, given)
         start = time.perf_counter()
-        answer = _answer(surrogate, given)
+        answer = answers(surrogate, given)
         measured += [(time.perf_counter() - start) / len(batch)] * len(batch)
         fields = batch.fields.double()
         target = fields[:, 1:] if surrogate.task == "rollout" else fields
@@ -163,6 +74,9 @@ def evaluate(
         ours.add(answer, target, batch.mask)
         reference.add(_known_in_advance(surrogate, fields, target), target, batch.mask)
         drift.add(batch, answer)
+        trajectories += batch.samples.tolist()
+        if observe is not None:
+            observe(batch, answer)
         if progress is not None:
             progress(len(measured), len(data))
     frame_times = (data.times - data.times[0])[1 if surrogate.task == "rollout" else 0 :]
@@ -176,6 +90,8 @@ def evaluate(
         times=tuple(frame_times.tolist()),
         legacy_padding_metric=legacy_padding_metric,
         diverged=diverged,
+        trajectories=tuple(trajectories),
+        sample_errors=tuple(ours.sample_errors()),
         baseline=Baseline(
             **reference.scores(card.fields), kind="persistence" if surrogate.task == "rollout" else "training mean"
         ),
@@ -209,38 +125,6 @@ def check_fits(surrogate: Surrogate, file: DataFile) -> None:
             TrainingRangeWarning,
             stacklevel=3,
         )
-
-
-def table(evaluation: Evaluation) -> Table:
-    """The headline, each field, the trivial predictor beside them, and the times."""
-    baseline, timing = evaluation.baseline, evaluation.timing
-    shown = Table(title=f"{evaluation.data}, {evaluation.split}: {evaluation.num_samples} samples")
-    for name in ("field", "relative L2", "space-time", "RMSE", "largest", baseline.kind):
-        shown.add_column(name, justify="left" if name == "field" else "right", no_wrap=name != "field")
-    for ours, other in zip(evaluation.fields, baseline.fields, strict=True):
-        name = f"{ours.name} [{ours.unit}]" if ours.unit else ours.name
-        numbers = [f"{value:.3g}" for value in (ours.rmse, ours.max_error)]
-        shown.add_row(name.replace("[", r"\["), *_spreads(ours), *numbers, _spreads(other)[0])
-    shown.add_section()
-    shown.add_row("all", *_spreads(evaluation), "", "", _spreads(baseline)[0])
-    lines = [f"{timing.seconds:.3g} s per trajectory in batches of {timing.batch_size} on {timing.device}"]
-    if timing.solver_seconds is not None:
-        lines[0] += f"; the solver {timing.solver_seconds:.3g} s on one core, {timing.speedup:.3g} times ours"
-    for drift in evaluation.conserved:
-        worst = f"{max(drift.prediction):.2g}, of the truth {max(drift.truth):.2g}"
-        lines.append(f"largest drift of {drift.field} ({drift.integral}): {worst}")
-    if evaluation.legacy_padding_metric:
-        lines.append("relative errors count padded points, as the published ones do")
-    if evaluation.diverged:
-        lines.append(f"{evaluation.diverged} samples diverged")
-    shown.caption = "\n".join(lines)
-    return shown
-
-
-def _spreads(found: Scores | FieldErrors) -> tuple[str, str]:
-    both = found.relative_l2, found.relative_l2_spacetime
-    first, second = (f"{value.mean:.4f}±{value.std:.4f}" for value in both)
-    return first, second
 
 
 class _Sums:
@@ -278,6 +162,9 @@ class _Sums:
             mask = None
         self._frames.append(relative_l2(prediction, target, mask))
         self._whole.append(relative_l2_spacetime(prediction, target, mask))
+
+    def sample_errors(self) -> list[float]:
+        return torch.cat(self._frames).mean(dim=(1, 2)).tolist()
 
     def scores(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         """The content of `Scores`."""
@@ -351,7 +238,7 @@ class _DriftSums:
         return None if found is None or not found.sum() > 0 else torch.from_numpy(found / found.sum())
 
 
-def _answer(surrogate: Surrogate, batch: Batch) -> Tensor:
+def answers(surrogate: Surrogate, batch: Batch) -> Tensor:
     """Physical values of all frames that are scored, on the CPU; getting there waits for the device."""
     if surrogate.task != "autoencoder":
         return surrogate.predicted(batch).cpu().double()
@@ -368,7 +255,7 @@ def _known_in_advance(surrogate: Surrogate, fields: Tensor, target: Tensor) -> T
     return fields.new_tensor(surrogate.card.statistics.mean).expand_as(target)
 
 
-def _for_surrogate(surrogate: Surrogate, data: Dataset, batch: Batch) -> Batch:
+def for_surrogate(surrogate: Surrogate, data: Dataset, batch: Batch) -> Batch:
     """The batch in the frames and in the unit coordinates of the surrogate, on its device."""
     box, points = surrogate.card.box, batch.points
     if box != data.box:
@@ -418,7 +305,7 @@ def _spectral_grid(data: Dataset) -> tuple[int, ...] | None:
     return tuple(shape) if np.allclose(points - points[0], uniform, atol=1e-5) else None
 
 
-def _check_times(surrogate: Surrogate, file: DataFile) -> None:
+def check_times(surrogate: Surrogate, file: DataFile) -> None:
     task, frames = surrogate.task, len(file.times)
     if (task == "rollout" and frames < 2) or (task == "steady" and frames > 1):
         wanted = "at least 2 frames, the first of which is given" if task == "rollout" else "a steady problem, one frame"

@@ -132,16 +132,20 @@ class Surrogate:
         return self.card.feature_statistics.normalized(batch.features.to(dtype))
 
     @torch.no_grad()
-    def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
-        """The frames after the first of each window (all of it for a steady problem or an autoencoder), in physical units."""
+    def rollout(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
+        """All frames of each window in physical units, the given one as the model sees it."""
         dtype = next(self.model.parameters()).dtype
         given, points = self.normalized_input(batch, dtype), batch.points.to(dtype)
         kinds = batch.node_type if self.takes_node_types else None
         if self.task == "rollout":
-            out = self.model.rollout(given, points, batch.times[1:].tolist(), batch.mask, kinds)[:, 1:]
+            out = self.model.rollout(given, points, batch.times[1:].tolist(), batch.mask, kinds)
         else:
             out = self.model(given, points, mask=batch.mask, node_type=kinds)
         return self.card.statistics.physical(out)
+
+    def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
+        """The frames after the first of each window (all of it for a steady problem or an autoencoder), in physical units."""
+        return self.rollout(batch)[:, 1 if self.task == "rollout" else 0 :]
 
     def solve(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import torch
+
+from calm_pde.origin import commit, machine
 
 ROOT = Path(__file__).parent.parent
 OPTIONS = ["-m", "slow or hypothesis", "--hypothesis-profile=thorough", "--durations=0", "-o", "addopts=--strict-markers -ra"]
@@ -25,17 +26,14 @@ def main() -> int:
         check=False,
     )
     print(run.stdout, run.stderr, sep="\n")
-    git = ["git", "-C", str(ROOT)]
-    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False).stdout.strip()
     now = datetime.datetime.now(datetime.UTC)
     RESULTS.mkdir(parents=True, exist_ok=True)
     record = RESULTS / f"{now:%Y-%m-%d}_test_slow.md"
     summary = [line for line in run.stdout.splitlines() if "passed" in line or "failed" in line or " call " in line]
     record.write_text(
         f"# make test-slow, {now:%Y-%m-%d %H:%M} UTC\n\n"
-        f"- commit {commit}{' with uncommitted changes' if changed else ''}\n"
-        f"- {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}\n"
+        f"- commit {commit()}\n"
+        f"- {machine()}, Python {platform.python_version()}, torch {torch.__version__}\n"
         f"- exit code {run.returncode}\n\n```\n" + "\n".join(summary) + "\n```\n"
     )
     return run.returncode

@@ -14,8 +14,9 @@ from rich.console import Console
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError, TrainingRangeWarning
-from calm_pde.evaluate import Evaluation, evaluate, table
+from calm_pde.evaluate import evaluate
 from calm_pde.geometry import Box
+from calm_pde.scores import Evaluation, table
 from calm_pde.trajectories import Source, tensor_grid
 from tests.data.sets import own_source, shared_source
 from tests.test_surrogate import one_thread, small_surrogate  # noqa: F401

@@ -6,7 +6,6 @@ Finished trajectories wait in a folder beside the file; the last step streams th
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import multiprocessing
 import os
@@ -23,6 +22,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
 from calm_pde.files import replacing
+from calm_pde.origin import origin
 from calm_pde.solvers.problem import Problem
 from calm_pde.trajectories import Source, Trajectory, generated_split
 
@@ -62,9 +62,8 @@ def generate(
         done += len(group)
         if progress is not None:
             progress(done, samples)
-    versions = {name: importlib.metadata.version(name) for name in ("calm-pde", "numpy", "scipy", "torch")}
     description = problem.description()
-    provenance = description.provenance | {"generate": settings, "versions": versions}
+    provenance = description.provenance | {"generate": settings, "versions": origin()["versions"]}
     source = Source(dataclasses.replace(description, provenance=provenance), _parts(folder, samples), samples)
     file = write(source, out, overwrite)
     shutil.rmtree(folder)

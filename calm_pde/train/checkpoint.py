@@ -29,6 +29,8 @@ class Position:
     skipped: int = 0
     best: float = float("inf")
     best_epoch: int = -1
+    seconds: float = field(default=0.0, compare=False)
+    """What training took so far; the only thing that no resume brings back equal."""
     losses: list[float] = field(default_factory=list)
     """Of the epoch at hand, so that its mean is that of the whole epoch after a resume too."""
 
@@ -43,6 +45,7 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     best: dict[str, Tensor]
     average: dict[str, Tensor]
+    queries: dict[str, Tensor]
 
 
 def save(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
@@ -56,6 +59,7 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int) -> None:
         "optimizer": checkpoint.optimizer,
         "best": checkpoint.best,
         "average": checkpoint.average,
+        "queries": checkpoint.queries,
         "random": _random_tensors(),
     }
     state = {"position": asdict(checkpoint.position), "settings": checkpoint.settings, "random": _random_numbers()}
@@ -105,6 +109,7 @@ def load(path: Path) -> Checkpoint:
         found.tensors("optimizer"),
         found.tensors("best"),
         found.tensors("average"),
+        found.tensors("queries"),
     )
 
 

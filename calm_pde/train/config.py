@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.data.dataset import Dataset
 from calm_pde.errors import ConfigError
-from calm_pde.models import MODELS, ModelConfig
+from calm_pde.models import MODELS, Model, ModelConfig
 
 
 class GenerateConfig(Config):
@@ -160,6 +160,12 @@ def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
                 f"model.{name}: expected {known[name]}, as {dataset.file.path} has it, got {given[name]}. Leave it out."
             )
     return MODELS[kind].model_validate(content | known | {name: given[name] for name in ("periodic",) if name in given})
+
+
+def initial_model(config: ModelConfig, dataset: Dataset, seed: int) -> Model:
+    """The model before training; a mesh prior draws its query points from the mesh of the first training trajectory."""
+    prior = dataset.points if dataset.points is not None else dataset[0]["points"]
+    return config.build(mesh=prior, seed=seed)
 
 
 def model_changes(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:

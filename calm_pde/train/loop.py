@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib.metadata
+import datetime
 import json
 import math
 import signal
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from multiprocessing import resource_tracker
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,25 @@ import numpy as np
 import torch
 
 from calm_pde.batch import Batch
+from calm_pde.config import differences
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import statistics
 from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.errors import ConfigError, TrainingError
 from calm_pde.folders import make_folder, replace_file
 from calm_pde.metrics import relative_l2, relative_l2_spacetime
+from calm_pde.origin import origin
 from calm_pde.surrogate import Surrogate, card_of, load_weights
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
-from calm_pde.train.config import Recipe, model_config
+from calm_pde.train.config import Recipe, initial_model, model_config
 from calm_pde.train.curriculum import window_length
 from calm_pde.train.objective import Objective
 from calm_pde.train.optimizer import adamw, learning_rate, load_optimizer_state, optimizer_state
 from calm_pde.train.processes import Processes
+from calm_pde.train.queries import QueryRecord
 from calm_pde.train.record import Record
 from calm_pde.train.show import Show
+from calm_pde.train.signals import StopSignals, deaf_children
 from calm_pde.types import Tensor
 
 _HARMLESS = ("workers", "save_every", "save_epochs", "keep", "tensorboard")  # settings that change no number
@@ -66,9 +69,13 @@ class Trainer:
         self.average = {} if self.config.average is None else self._weights()
         self.best: dict[str, Tensor] = {}
         self.position = Position()
-        self._stop: int | None = None
+        self.queries = QueryRecord()
+        self._signals = StopSignals()
         self._leaving: int | None = None
+        self._begun = time.perf_counter()
         self._resume(force)
+        if not self.queries.epochs:
+            self.queries.add(self.position.epoch, self._kept_weights())
         self.record = Record(self.run / "metrics.jsonl", self.position.step) if self.processes.first else None
 
     @property
@@ -79,7 +86,8 @@ class Trainer:
     def fit(self) -> Path:
         """Train to the end; the folder of the surrogate that was best on the validation split."""
         self.show.begin(self)
-        with self._signals():
+        self._begun = time.perf_counter()
+        with self._signals:
             while self.position.epoch < self.config.epochs:
                 self._epoch()
         self._export()
@@ -108,6 +116,7 @@ class Trainer:
                 self._leave_if_asked()
         losses = position.losses
         position.epoch, position.batch, position.losses = position.epoch + 1, 0, []
+        self.queries.add(position.epoch, self._kept_weights())
         self._finish_epoch(losses)
 
     def _finish_epoch(self, losses: list[float]) -> None:
@@ -138,7 +147,7 @@ class Trainer:
         self._seed()
         offset = self._offset(batch.points.shape[-1])
         total = torch.zeros((), dtype=torch.float64)
-        for part in parts(batch, config.accumulate):
+        for part in batch.parts(config.accumulate):
             loss = self.objective.losses(part, offset).sum() * weight
             loss.backward()
             total += loss.detach().double().cpu()
@@ -247,16 +256,14 @@ class Trainer:
     def _surrogate(self) -> Surrogate:
         recipe = self.recipe
         config = model_config(recipe, self.data)
-        prior = self.data.points if self.data.points is not None else self.data[0]["points"]
         provenance = {
             "recipe": recipe.model_dump(mode="json"),
             "data": self.data.file.fingerprint,
             "seed": self.config.seed,
-            "versions": {name: importlib.metadata.version(name) for name in ("calm-pde", "torch", "numpy")},
-        }
+        } | origin()
         kind = recipe.model.get("kind", "calm")
         card = card_of(kind, config, self.data, statistics(self.data), provenance)
-        return Surrogate(config.build(mesh=prior, seed=self.config.seed), card)
+        return Surrogate(initial_model(config, self.data, self.config.seed), card)
 
     def _settings(self) -> dict[str, Any]:
         """What a resume must find as it was."""
@@ -286,11 +293,16 @@ class Trainer:
         path, device = checkpoint_path(folder, checkpoint.position), self.processes.device
         load_weights(self.model, checkpoint.weights, path / "weights.safetensors")
         load_optimizer_state(self.model, self.optimizer, checkpoint.optimizer)
-        self.best, self.position = checkpoint.best, checkpoint.position
+        self.best, self.position, self.queries = checkpoint.best, checkpoint.position, QueryRecord(checkpoint.queries)
         average = checkpoint.average or self._weights()  # an average that starts now starts from these weights
         self.average = {} if self.config.average is None else {name: value.to(device) for name, value in average.items()}
         restore_random(path)
         self.show.resumed(self)
+
+    def _count_time(self) -> None:
+        now = time.perf_counter()
+        self.position.seconds += now - self._begun
+        self._begun = now
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
@@ -308,6 +320,7 @@ class Trainer:
                     f"the weights {name} are not finite at step {self.position.step}; they are not saved, and the checkpoint "
                     f"before is kept in {self.run}. Lower train.learning_rate or set train.gradient_clip, and --resume force."
                 )
+        self._count_time()
         if self.record is not None:
             self.record.sync()
             checkpoint = Checkpoint(
@@ -317,6 +330,7 @@ class Trainer:
                 optimizer_state(self.model, self.optimizer),
                 self.best,
                 self.average,
+                self.queries.tensors,
             )
             save(self.run / "checkpoints", checkpoint, self.config.keep)
         self.processes.wait()
@@ -326,84 +340,23 @@ class Trainer:
         if not self.processes.first:
             return
         weights = self.best or self._kept_weights()
-        found = {"validation": self.position.best, "epoch": self.position.best_epoch} if self.best else {}
+        self._count_time()
+        found = {"seconds": self.position.seconds, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"}
+        if self.best:
+            found |= {"validation": self.position.best, "epoch": self.position.best_epoch}
         card = self.surrogate.card.model_copy(update={"metrics": found})
         model = type(self.model.config).model_validate(card.model).build()
         kept = {name: value.cpu().float() if value.is_floating_point() else value.cpu() for name, value in weights.items()}
         model.load_state_dict(kept)
         Surrogate(model, card).save(self.run / "surrogate")
 
-    def _signals(self) -> _Listening:
-        return _Listening(self)
-
     def _agree_to_leave(self) -> None:
         """All processes leave at the same step, whichever of them was asked first."""
-        asked = torch.tensor(float(self._stop is not None), device=self.processes.device)
+        asked = torch.tensor(float(self._signals.asked is not None), device=self.processes.device)
         if self.processes.sum(asked) > 0:
-            self._leaving = self._stop or signal.SIGTERM
+            self._leaving = self._signals.asked or signal.SIGTERM
 
     def _leave_if_asked(self) -> None:
         if self._leaving is not None:
             name = signal.Signals(self._leaving).name
             raise Interrupted(f"{name}: saved at step {self.position.step} in {self.run}. The same command goes on from there.")
-
-
-class _Listening:
-    """While training, SIGINT and SIGTERM ask it to save after the step at hand; a second one ends at once."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self.trainer = trainer
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._asked)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _asked(self, number: int, _: object) -> None:
-        if self.trainer._stop is not None:
-            raise KeyboardInterrupt
-        self.trainer._stop = number
-
-
-@contextmanager
-def deaf_children() -> Iterator[None]:
-    """Processes that start here do not hear SIGINT and SIGTERM; a terminal sends them to all, and the loop needs its loader."""
-    resource_tracker.ensure_running()  # it unblocks both signals when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def parts(batch: Batch, count: int) -> Iterator[Batch]:
-    """A batch in `count` parts along its windows; fewer where it has fewer windows."""
-    size = math.ceil(len(batch) / count)
-    for start in range(0, len(batch), size):
-        some = slice(start, start + size)
-        cut: dict[str, Tensor | None] = {
-            "fields": batch.fields[some],
-            "samples": batch.samples[some],
-            "starts": batch.starts[some],
-        }
-        for name in ("mask", "features", "parameters"):
-            value = getattr(batch, name)
-            cut[name] = None if value is None else value[some]
-        if batch.points.ndim == 3:
-            cut["points"] = batch.points[some]
-            cut["node_type"] = None if batch.node_type is None else batch.node_type[some]
-        yield dataclasses.replace(batch, **cut)  # pyright: ignore[reportArgumentType]
-
-
-def differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """Where two nested settings differ, by path."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        found = []
-        for key in sorted(old.keys() | new.keys()):
-            found += differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
-        return found
-    return [] if old == new else [(name, old, new)]

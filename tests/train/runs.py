@@ -142,7 +142,7 @@ def assert_same_run(run: Path, other: Path) -> None:
     assert found is not None
     assert wanted is not None
     assert found[0].position == wanted[0].position
-    for name in ("weights", "optimizer", "best", "average"):
+    for name in ("weights", "optimizer", "best", "average", "queries"):
         assert_same_tensors(getattr(found[0], name), getattr(wanted[0], name))
     surrogates = [folders.Folder(folder / "surrogate").tensors("weights") for folder in (run, other)]
     assert_same_tensors(*surrogates)

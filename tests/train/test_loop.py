@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from calm_pde.surrogate import Surrogate
-from calm_pde.train.loop import parts
 from calm_pde.train.record import read_record
 from tests.train.runs import trainer
 
@@ -32,7 +31,7 @@ def test_parts_of_a_batch_are_the_batch(tmp_path: Path) -> None:
     run = trainer(tmp_path / "a")
     batch, _ = next(run._batches(run.groups(0)))
     for count in (1, 2, 3, 10):
-        found = list(parts(batch, count))
+        found = list(batch.parts(count))
         assert len(found) <= count
         assert torch.equal(torch.cat([part.fields for part in found]), batch.fields)
         assert all(part.points is batch.points for part in found)
@@ -45,7 +44,9 @@ def test_the_best_epoch_on_validation_is_kept(tmp_path: Path) -> None:
     assert len(errors) == 6
     assert run.position.best == min(errors)
     assert run.position.best_epoch == 1 + errors.index(min(errors))
-    assert surrogate.card.metrics == {"validation": min(errors), "epoch": run.position.best_epoch}
+    told = surrogate.card.metrics
+    assert (told["validation"], told["epoch"]) == (min(errors), run.position.best_epoch)
+    assert 0 < told["seconds"] == run.position.seconds
     run.model.load_state_dict(surrogate.model.state_dict())
     assert run.validate() == pytest.approx(min(errors), rel=1e-5)
 

@@ -23,7 +23,7 @@ from calm_pde.train.record import read_record
 from tests.train import runs
 from tests.train.runs import one_thread  # noqa: F401
 
-CALLS_OF_A_SAVE = 23
+CALLS_OF_A_SAVE = 25
 TRAIN = ("train", "my.yaml", "--out", "run")
 
 
