@@ -18,10 +18,8 @@ from rich.markup import escape
 
 from calm_pde import evaluate as evaluation
 from calm_pde import predict as prediction
-from calm_pde.comparison import comparison_picture
 from calm_pde.config import Config, suggestion
 from calm_pde.data import check as data_check
-from calm_pde.data.dataset import Dataset
 from calm_pde.data.generate import generate
 from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.readers import READERS
@@ -29,10 +27,15 @@ from calm_pde.data.readers.base import Reader
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import CalmError
+from calm_pde.files import check_free
 from calm_pde.folders import replace_file
 from calm_pde.models import CalmConfig
 from calm_pde.models.memory import predicted_peak
 from calm_pde.progress import progress
+from calm_pde.report.content import LIMIT, content
+from calm_pde.report.figures import figure_inputs, write_figures
+from calm_pde.report.findings import Findings
+from calm_pde.report.page import page_size, write_page
 from calm_pde.scores import table
 from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
@@ -44,7 +47,7 @@ from calm_pde.trajectories import SPLITS
 
 
 def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | None = None) -> None:
-    """Make data with our solver, train a small CALM-PDE, evaluate it on unseen initial conditions, draw the result.
+    """Make data with our solver, train a small CALM-PDE, evaluate it on unseen initial conditions, write a report.
 
     Interrupted and started again, it goes on.
 
@@ -53,7 +56,6 @@ def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | 
         epochs: Fewer epochs than the recipe's, for a quick look.
         samples: Fewer trajectories than the recipe's.
     """
-    console = Console()
     recipe = load_recipe("navier_stokes_2d_demo", {"data": {"file": folder / "data.h5"}})
     if epochs is not None:
         recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"epochs": epochs})})
@@ -63,10 +65,7 @@ def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | 
     run = folder / "run"
     train_recipe(recipe, run)
     evaluate(run)
-    picture = folder / "prediction.png"
-    dataset = Dataset(recipe.data.file, "test")
-    comparison_picture(Surrogate.load(run), dataset).savefig(picture, dpi=110)
-    console.print(f"Truth, prediction and error of an unseen initial condition: {picture}", highlight=False, soft_wrap=True)
+    report(run, out=folder / "report.html")
 
 
 class Output(Config):
@@ -259,6 +258,7 @@ def predict(
     out: Path,
     times: tuple[float, ...] = (),
     queries: Path | None = None,
+    split: Literal["train", "validation", "test"] | None = None,
     overwrite: bool = False,
 ) -> None:
     """Solve new initial conditions with a surrogate.
@@ -266,17 +266,62 @@ def predict(
     Args:
         run: The run folder, or a surrogate folder.
         input: A data file, of which first frames are taken, or an .npz file with `initial` and `points`.
-        out: The data file (.h5) or .npz file to write.
+        out: The data file (.h5) or .npz file to write; y.vtkhdf or y.vtu for ParaView, one file per sample (y_0003.vtkhdf).
         times: Physical, from the initial state; by default the trained frames.
-        queries: An .npz or .npy file with the points to answer at; by default those of the input.
-        overwrite: Replace a file that exists.
+        queries: Where to answer: a mesh (.vtu, .vtk, .msh, …; extra `mesh`), or points as .npy or .npz; by default those of
+            the input.
+        split: Which part of a data file; by default all of it.
+        overwrite: Replace files that exist.
     """
-    surrogate = Surrogate.load(run)
-    written = prediction.predict(surrogate, input, out, times=times or None, queries=queries, overwrite=overwrite)
-    Console().print(f"The prediction is in {written}", highlight=False, soft_wrap=True)
+    console, surrogate = Console(), Surrogate.load(run)
+    with progress("predict", console) as show:
+        written = prediction.predict(
+            surrogate, input, out, times=times or None, queries=queries, split=split, overwrite=overwrite, progress=show
+        )
+    more = "" if written == out else "; every sample has such a file, for ParaView"
+    console.print(f"The prediction is in {written}{more}", highlight=False, soft_wrap=True)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"check": check, "demo": demo, "evaluate": evaluate, "predict": predict}
+def report(
+    run: tyro.conf.Positional[Path],
+    data: Path | None = None,
+    split: Literal["test", "validation", "train"] = "test",
+    samples: int | None = None,
+    out: Path | None = None,
+    figures: Path | None = None,
+) -> None:
+    """One HTML file to look at: truth, prediction and error on the mesh, errors, training, and what the model learned.
+
+    Args:
+        run: The run folder, or a surrogate folder.
+        data: The data file; by default the one it was trained on.
+        split: Which part of it.
+        samples: How many trajectories to hold; by default worst, median, best and as many more as fit in 8 MB.
+        out: The file to write; by default report.html in the run folder.
+        figures: Also write the figures for papers (PNG and PDF) and an animation to this folder.
+    """
+    console, path = Console(), out or run / "report.html"
+    check_free([path] if out else [], overwrite=True)
+    with progress("evaluate", console) as show:
+        findings = Findings(run, data, split, show)
+    with progress("report", console) as show:
+        found = content(findings, samples=samples, room=LIMIT - page_size(), progress=show)
+    size, held = write_page(found, path), len(found["samples"])
+    words = f"{path} ({size / 1e6:.1f} MB, {held} of {len(findings.ranked)} trajectories)"
+    console.print(f"Open the report in a browser: {words}", highlight=False, soft_wrap=True)
+    if figures is not None:
+        with progress("figures", console) as show:
+            written = write_figures(figure_inputs(findings), figures, progress=show)
+        console.print(f"{len(written)} figures are in {figures}", highlight=False, soft_wrap=True)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "check": check,
+    "demo": demo,
+    "evaluate": evaluate,
+    "predict": predict,
+    "report": report,
+}
 KINDS: dict[str, tuple[type[Output], dict[str, Any], Callable[..., None]]] = {
     "convert": (Output, READERS, convert),
     "generate": (Generation, PROBLEMS, generate_data),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,10 +16,7 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
 
     What an earlier, killed attempt left behind is overwritten; a failed attempt leaves nothing.
     """
-    if path.exists() and not overwrite:
-        raise FileError(path, "exists already", fix="Name another file, or say --overwrite.")
-    if not path.parent.is_dir():
-        raise FileError(path.parent, "there is no such folder", fix="Create it first.")
+    check_free([path], overwrite)
     part = path.with_name(f".{path.name}.part")
     try:
         yield part
@@ -34,6 +31,15 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise
+
+
+def check_free(paths: Iterable[Path], overwrite: bool) -> None:
+    """Nothing is in the way, and the folder is there; long work asks before it begins."""
+    for path in paths:
+        if path.exists() and not overwrite:
+            raise FileError(path, "exists already", fix="Name another file, or say --overwrite.")
+        if not path.parent.is_dir():
+            raise FileError(path.parent, "there is no such folder", fix="Create it first.")
 
 
 def synced(path: Path) -> None:

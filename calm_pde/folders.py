@@ -18,7 +18,7 @@ import safetensors
 import safetensors.torch
 
 from calm_pde.errors import FileError
-from calm_pde.files import synced
+from calm_pde.files import replacing, synced
 from calm_pde.types import Tensor
 
 MANIFEST = "manifest.json"
@@ -70,14 +70,14 @@ def make_folder(path: Path) -> None:
         raise FileError(path, f"cannot be made: {error}", fix="Name a folder that you may write to.") from error
 
 
-def write_file(path: Path, content: bytes, *, append: bool = False) -> None:
-    """Write and sync; what is appended is not synced, since the next sync of the file takes it along."""
+def write_file(path: Path, content: bytes, *, append: bool = False, sync: bool = True) -> None:
+    """Write or append, and wait until it is on the disk."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC), 0o644)
     try:
         done = 0
         while done < len(content):  # a write may take only a part, as on a disk that is almost full
             done += os.write(handle, content[done:])
-        if not append:
+        if sync:
             os.fsync(handle)
     finally:
         os.close(handle)
@@ -85,15 +85,8 @@ def write_file(path: Path, content: bytes, *, append: bool = False) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Put a small file in place of the one that is there, at once."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        write_file(part, content)
-        os.replace(part, path)
-        synced(path.parent)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise FileError(path, f"cannot be written: {error}", fix="What was saved before is untouched.") from error
+    with replacing(path) as part:
+        write_file(part, content, sync=False)
 
 
 class Folder:

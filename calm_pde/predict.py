@@ -1,28 +1,28 @@
-"""Prediction from file to file: initial states in, a surrogate's answers out as a data file or as arrays."""
+"""Prediction from file to file: initial states in, a surrogate's answers out as data, as arrays, or as files for ParaView."""
 
 from __future__ import annotations
 
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from calm_pde.config import suggestion
-from calm_pde.data.header import digest
-from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
-from calm_pde.errors import FileError, InputError
-from calm_pde.evaluate import check_fits
-from calm_pde.files import replacing
+from calm_pde.errors import InputError
+from calm_pde.export import ENDINGS, layers_path, sample_geometry, sample_paths, write_layers, write_sample
+from calm_pde.export.arrays import named_arrays
+from calm_pde.export.cells import vertices
+from calm_pde.export.meshes import Mesh, read_mesh
+from calm_pde.files import check_free, replacing
+from calm_pde.models import CalmPDE
+from calm_pde.starts import Starts, array_points, array_starts, file_starts
 from calm_pde.surrogate import Surrogate
-from calm_pde.trajectories import SPLITS, Description, Source, Split, Trajectory
+from calm_pde.trajectories import Source, Split, Trajectory
 
-_ARRAYS = ("initial", "points", "node_type")
 _MESH = ("points", "cells", "node_type")
+_QUERIES = ".queries"  # how the query points of a layer are called among a model's weights
 
 
 def predict(
@@ -38,27 +38,34 @@ def predict(
 ) -> Path:
     """Solve from every initial state of a file; the fields at the points or at the queries go to `out`.
 
-    Answers at the points begin with the initial state, at time 0; answers elsewhere hold the asked times alone.
+    Answers at the points begin with the initial state, at time 0; answers elsewhere hold the asked times alone. For ParaView
+    there is one file per sample (y.vtkhdf ─▶ y_0003.vtkhdf; y.vtu ─▶ y_0003.pvd with its steps), with truth and error where
+    the input has the same frames, and one with the learned query points (y_queries.vtkhdf). What to open first is returned.
 
     Args:
         input: a data file, whose first frames are taken; or an .npz file with `initial` (point, channel) or (sample, point,
             channel), `points`, and `node_type` where the surrogate wants it. A steady surrogate is given features as `initial`.
-        out: a data file (.h5), or an .npz file with `fields` (sample, time, point, channel), `points` and `times`.
+        out: a data file (.h5); an .npz file with `fields` (sample, time, point, channel), `points` and `times`; or what the
+            names of files for ParaView begin with and end in (.vtkhdf, .vtu).
         times: physical, from the initial state; by default the trained frames.
-        queries: an .npy file of points, or an .npz file with `points`.
+        queries: a mesh (.vtu, .vtk, .msh, …), an .npy file of points, or an .npz file with `points`.
         split: of a data file; by default all of it.
     """
-    if out.suffix not in (".h5", ".npz"):
-        raise InputError("out", expected="a file name that ends in .h5 or .npz", got=str(out), fix="Choose one of them.")
-    where = None if queries is None else _query_points(queries, surrogate)
-    starts = _array_starts(input, surrogate) if input.suffix == ".npz" else _file_starts(input, surrogate, split)
-    answers = _answers(surrogate, starts, times, where)
+    endings = (".h5", ".npz", *ENDINGS)
+    if out.suffix not in endings:
+        listed = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise InputError("out", expected=f"a file name that ends in {listed}", got=str(out), fix="Choose one of them.")
+    where = None if queries is None else _query_mesh(queries, surrogate)
+    starts = array_starts(input, surrogate) if input.suffix == ".npz" else file_starts(input, surrogate, split)
+    answers = _answers(surrogate, starts.source, times, where)
     done = iter(range(1, answers.count + 1))
 
     def show(_: Trajectory) -> None:
         if progress is not None:
             progress(next(done), answers.count)
 
+    if out.suffix in ENDINGS:
+        return _export(answers, starts, where, _layers(surrogate), out, overwrite, show)
     if out.suffix == ".h5":
         write(answers, out, overwrite, show).close()
     else:
@@ -66,21 +73,31 @@ def predict(
     return out
 
 
-def _answers(surrogate: Surrogate, starts: Source, times: Sequence[float] | None, queries: np.ndarray | None) -> Source:
+def _query_mesh(path: Path, surrogate: Surrogate) -> Mesh:
+    dim = surrogate.card.box.dim
+    if path.suffix not in (".npy", ".npz"):
+        return read_mesh(path, dim)
+    points = array_points(path, dim)
+    return Mesh(points, vertices(points), None)
+
+
+def _answers(surrogate: Surrogate, starts: Source, times: Sequence[float] | None, queries: Mesh | None) -> Source:
     """The starts, solved one after the other."""
     given, rollout = starts.description, surrogate.task == "rollout"
     asked = surrogate.asked_times(times)
     begins = rollout and queries is None
     described = replace(given, times=np.concatenate([[0.0], asked]) if begins or not rollout else asked)
+    places = None if queries is None else queries.points
     if queries is not None:
-        described = replace(described, points=queries, cells=None, node_type=None, grid_shape=None, features=())
+        mesh = {"points": places, "cells": queries.cells, "node_type": None, "grid_shape": None}
+        described = replace(described, features=(), **mesh)
 
     def trajectories() -> Iterator[Trajectory]:
         for start in starts.trajectories:
             mesh = start if given.points is None else given
             initial = start.fields[0] if surrogate.task != "steady" else start.features
             clock = time.perf_counter()
-            found = surrogate.solve(initial, mesh.points, asked if rollout else None, queries, mesh.node_type)
+            found = surrogate.solve(initial, mesh.points, asked if rollout else None, places, mesh.node_type)
             seconds = time.perf_counter() - clock
             if begins:
                 found = np.concatenate([start.fields[:1], found])
@@ -91,135 +108,41 @@ def _answers(surrogate: Surrogate, starts: Source, times: Sequence[float] | None
     return Source(described, trajectories(), starts.count)
 
 
-def _described(surrogate: Surrogate, name: str, origin: dict[str, Any], **more: Any) -> Description:
-    card = surrogate.card
-    weights = {name: value.detach().cpu().numpy() for name, value in surrogate.model.state_dict().items()}
-    trained = {key: card.provenance[key] for key in ("data", "seed", "versions") if key in card.provenance}
-    recipe = card.provenance.get("recipe")
-    trained |= {"recipe": recipe["name"]} if isinstance(recipe, dict) and "name" in recipe else {}
-    named = {"kind": card.kind, "weights": digest(weights).hex(), **trained}
-    return Description(
-        name=f"{name}, predicted",
-        fields=card.fields,
-        box=card.box,
-        times=np.zeros(1),
-        node_types=card.node_types,
-        features=card.features if surrogate.task == "steady" else (),
-        provenance={"source": "predicted", "surrogate": named, "input": origin},
-        **more,
-    )
+def _export(
+    answers: Source,
+    starts: Starts,
+    queries: Mesh | None,
+    layers: dict[str, np.ndarray],
+    out: Path,
+    overwrite: bool,
+    show: Callable[[Trajectory], None],
+) -> Path:
+    """One sample in memory at a time; that a file is in the way is said before the first is solved."""
+    described = answers.description
+    files = [sample_paths(out, number, len(described.times)) for number in starts.numbers]
+    check_free((path for paths in files for path in paths), overwrite)
+    check_free([layers_path(out)] if layers else [], overwrite)
+    frames = starts.frames(described.times) if queries is None else None
+    for number, answer in zip(starts.numbers, answers.trajectories, strict=True):
+        truth = None if frames is None or starts.truth is None else starts.truth(number)[frames]
+        geometry = sample_geometry(described, answer) if queries is None else queries.geometry
+        write_sample(out, number, geometry, named_arrays(described, answer, truth), described.times, overwrite)
+        show(answer)
+    if layers:
+        write_layers(out, layers, overwrite)
+    return files[0][0]
 
 
-def _file_starts(path: Path, surrogate: Surrogate, split: Split | None) -> Source:
-    """The first frames of a data file."""
-    file = DataFile(path)
-    check_fits(surrogate, file)
-    indices = np.arange(len(file)) if split is None else file.indices(split)
-    if not len(indices):
-        raise FileError(path, f"holds no {split} trajectories", fix=f"Choose another of {', '.join(SPLITS)}.")
-    known, header = file.description, file.header
-    names = [field.name for field in surrogate.card.fields]
-    places = [[field.name for field in header.fields].index(name) for name in names]
-    takes_kinds = surrogate.takes_node_types
-    described = _described(
-        surrogate,
-        header.name,
-        {"name": path.name, "fingerprint": file.fingerprint},
-        points=known.points,
-        cells=known.cells,
-        node_type=known.node_type if takes_kinds else None,
-        parameters=header.parameters,
-        conserved=tuple(name for name in header.conserved if name in names),
-        grid_shape=header.grid_shape,
-    )
-
-    def trajectories() -> Iterator[Trajectory]:
-        with file:
-            for index in indices:
-                found = file.trajectory(int(index), slice(0, 1))
-                kept = {"fields": found.fields[..., places], "node_type": found.node_type if takes_kinds else None}
-                yield replace(found, **kept, features=found.features if described.features else None)
-
-    return Source(described, trajectories(), len(indices))
-
-
-def _array_starts(path: Path, surrogate: Surrogate) -> Source:
-    """Initial states from an .npz file; one without a sample axis is one sample."""
-    found = _arrays(path)
-    for name in found:
-        if name not in _ARRAYS:
-            raise FileError(path, "is not known", part=f"array {name}", fix=suggestion(name, list(_ARRAYS)))
-    steady, card = surrogate.task == "steady", surrogate.card
-    points = _cloud(path, _wanted(path, found, "points"), card.box.dim)
-    initial = found.get("initial") if steady and not card.features else _wanted(path, found, "initial")
-    names = [field.name for field in (card.features if steady else card.fields)]
-    channels = len(names) or card.box.dim
-    wanted = (points.shape[-2], channels)
-    if initial is not None and (initial.ndim not in (2, 3) or initial.shape[-2:] != wanted):
-        listed = ", ".join(names) or "the coordinates"
-        expected = f"expected (point, channel) = {wanted} or (sample, point, channel), with channels {listed}"
-        raise FileError(path, f"{expected}, got shape {initial.shape}", part="array initial", fix="One row per point.")
-    counts = {len(values) for values in (initial, points) if values is not None and values.ndim == 3}
-    if len(counts) > 1:
-        raise FileError(path, f"initial and points count samples differently, {sorted(counts)}", fix="Give one each.")
-    count, shared = counts.pop() if counts else 1, points.ndim == 2
-    kinds = found.get("node_type")
-    if kinds is not None and kinds.shape not in (points.shape[-2:-1], (count, points.shape[-2])):
-        expected = f"expected one code for each of {points.shape[-2]} points"
-        raise FileError(path, f"{expected}, got shape {kinds.shape}", part="array node_type", fix="One per point.")
-    if kinds is not None and kinds.ndim == 2:  # codes of their own need meshes of their own
-        points, shared = np.broadcast_to(points, (count, *points.shape[-2:])), False
-    mesh = {"points": points, "node_type": kinds}
-    described = _described(surrogate, path.stem, {"name": path.name}, **(mesh if shared else {}))
-
-    def trajectories() -> Iterator[Trajectory]:
-        for index in range(count):
-            state = None if initial is None else initial if initial.ndim == 2 else initial[index]
-            own: dict[str, Any] = {} if shared else {"points": points[index]}
-            if kinds is not None and not shared:
-                own["node_type"] = kinds if kinds.ndim == 1 else kinds[index]
-            fields = np.zeros((1, points.shape[-2], 0)) if steady or state is None else state[None]
-            yield Trajectory(fields, "test", features=state if steady else None, **own)
-
-    return Source(described, trajectories(), count)
-
-
-def _query_points(path: Path, surrogate: Surrogate) -> np.ndarray:
-    found = _arrays(path)
-    return _cloud(path, _wanted(path, found, "points"), surrogate.card.box.dim, samples=False)
-
-
-def _cloud(path: Path, points: np.ndarray, dim: int, samples: bool = True) -> np.ndarray:
-    if points.ndim not in ((2, 3) if samples else (2,)) or points.shape[-1] != dim or not points.size:
-        expected = f"(point, {dim}){f' or (sample, point, {dim})' if samples else ''}"
-        raise FileError(
-            path,
-            f"expected {expected}, got shape {points.shape}",
-            part="array points",
-            fix=f"The surrogate lives in {dim}-D.",
-        )
-    return points
-
-
-def _wanted(path: Path, found: dict[str, np.ndarray], name: str) -> np.ndarray:
-    if name not in found:
-        raise FileError(path, f"is missing; there are {', '.join(found) or 'none'}", part=f"array {name}", fix="Add it.")
-    return found[name]
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; the one of an .npy file is called points. Nothing in them is executed."""
-    if not path.is_file():
-        raise FileError(path, "there is no such file", fix="Save one with np.savez.")
-    try:
-        with path.open("rb") as raw:
-            content = np.load(raw, allow_pickle=False)
-            found = {"points": content} if isinstance(content, np.ndarray) else {name: content[name] for name in content.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise FileError(path, f"not a readable NumPy file ({error})", fix="Save it with np.savez, as numbers.") from error
-    for name, values in found.items():
-        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
-            raise FileError(path, "holds something else than finite numbers", part=f"array {name}", fix="Repair it.")
+def _layers(surrogate: Surrogate) -> dict[str, np.ndarray]:
+    """The learned query points of each layer of a CALM-PDE, physical; what left a periodic box comes in on its other side."""
+    if not isinstance(surrogate.model, CalmPDE):
+        return {}
+    box = surrogate.card.box
+    found = {}
+    for name, weight in surrogate.model.state_dict().items():
+        if name.endswith(_QUERIES):
+            unit = weight.double().cpu().numpy()
+            found[name.removesuffix(_QUERIES)] = box.to_physical(np.where(box.periodic, unit - np.floor(unit), unit))
     return found
 
 

@@ -8,14 +8,14 @@ import pytest
 from calm_pde.cli import main
 
 
-def test_demo_ends_with_a_picture_and_goes_on(capsys, tmp_path):
+def test_demo_ends_with_a_report_and_goes_on(capsys, tmp_path):
     """A demo of one epoch; started again, it has nothing left to do but to show the result."""
     arguments = ["demo", "--folder", str(tmp_path / "demo"), "--epochs", "1", "--samples", "10"]
     main(arguments)
     first = capsys.readouterr().out
-    for word in ("is missing; making it", "10 of 10", "epoch 1/1", "persistence", "prediction.png"):
+    for word in ("is missing; making it", "10 of 10", "epoch 1/1", "persistence", "report.html"):
         assert word in first
-    assert (tmp_path / "demo" / "prediction.png").stat().st_size > 20000
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 20000
     assert (tmp_path / "demo" / "run" / "evaluation.json").exists()
     main(arguments)
     again = capsys.readouterr().out

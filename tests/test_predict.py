@@ -245,6 +245,6 @@ def test_files_that_do_not_fit_are_named(surrogate, shared, one, tmp_path):
     other = Surrogate(small.model, small.card.model_copy(update={"fields": (Field(name="w"),)}))
     with pytest.raises(FileError, match="fields: holds u, v, and the surrogate was trained on w"):
         predict(other, shared.path, out)
-    with pytest.raises(InputError, match=r"out: .*\.h5 or \.npz"):
+    with pytest.raises(InputError, match=r"out: .*\.h5, \.npz, \.vtkhdf or \.vtu, got .*out\.csv"):
         predict(surrogate, one, tmp_path / "out.csv")
     assert not out.exists()

@@ -26,7 +26,7 @@ class Record:
             name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in entry.items()
         }
         try:
-            write_file(self.path, (json.dumps(finite) + "\n").encode(), append=True)
+            write_file(self.path, (json.dumps(finite) + "\n").encode(), append=True, sync=False)
         except OSError as error:
             raise self._unwritten(error) from error
 

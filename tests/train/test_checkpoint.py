@@ -242,7 +242,7 @@ def test_a_pipe_does_not_hang(tmp_path):
 
 def small(step: int) -> Checkpoint:
     tensors = {"a": torch.full((3,), float(step))}
-    return Checkpoint(Position(step=step), {"b": 1}, tensors, tensors, {}, {})
+    return Checkpoint(Position(step=step), {"b": 1}, tensors, tensors, {}, {}, {})
 
 
 def steps(folder: Path) -> list[int]:

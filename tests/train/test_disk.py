@@ -26,7 +26,7 @@ CODES = [errno.ENOSPC, errno.EROFS]
 
 def checkpoint(step: int) -> Checkpoint:
     tensors = {"a": torch.full((3,), float(step))}
-    return Checkpoint(Position(step=step), {}, tensors, tensors, tensors, {})
+    return Checkpoint(Position(step=step), {}, tensors, tensors, tensors, {}, {})
 
 
 def refuse(code: int) -> Callable[[], None]:
@@ -83,7 +83,7 @@ def test_a_save_that_fails_keeps_the_one_before(tmp_path, code, stays, again):
 
     save(fresh(0), checkpoint(1), keep=1)
     calls = at_every_call(job, check, code, stays)
-    assert calls >= 22  # 7 files, 2 folders, 2 renames and their syncs
+    assert calls >= 24  # 8 files, 2 folders, 2 renames and their syncs
     assert sum(failures) >= calls - 1  # only the making of a folder that is there may fail unseen
 
 
@@ -100,7 +100,7 @@ def test_each_file_is_synced_before_the_rename_and_the_folder_after(tmp_path, mo
 
         monkeypatch.setattr(os, name, watched)
     save(tmp_path / "checkpoints", checkpoint(1), keep=1)
-    files = [f"{name}.safetensors" for name in ("weights", "optimizer", "best", "average", "random")]
+    files = [f"{name}.safetensors" for name in ("weights", "optimizer", "best", "average", "queries", "random")]
     assert calls == [
         *(f"fsync {name}" for name in [*files, "state.json", "manifest.json", ".step_000000001.part"]),
         "rename step_000000001",

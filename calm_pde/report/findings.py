@@ -1,0 +1,257 @@
+"""What a report tells of: a run's surrogate on a split of a data file, its samples from worst to best, its training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from calm_pde.batch import Batch
+from calm_pde.config import ConfigError
+from calm_pde.data.dataset import Dataset
+from calm_pde.data.storage import DataFile
+from calm_pde.data.windows import Window
+from calm_pde.errors import CalmError, FileError
+from calm_pde.evaluate import answers, evaluate, for_surrogate
+from calm_pde.metrics import relative_l2
+from calm_pde.models import CalmPDE
+from calm_pde.report.kernels import LayerKernels, kernel_weights
+from calm_pde.report.queries import named_layers
+from calm_pde.report.tokens import TokenInfluence, token_influence
+from calm_pde.surrogate import Surrogate
+from calm_pde.train.checkpoint import load_newest
+from calm_pde.train.config import Recipe, initial_model
+from calm_pde.train.queries import QueryRecord
+from calm_pde.train.record import read_record
+from calm_pde.types import Tensor
+
+Rank = Literal["worst", "median", "best"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One trajectory, truth and prediction (time, point, channel) on its points (point, dim), physical."""
+
+    trajectory: int
+    rank: Rank | None
+    error: float
+    points: np.ndarray
+    cells: np.ndarray | None
+    truth: np.ndarray
+    prediction: np.ndarray
+    frame_errors: np.ndarray
+    """(channel, time), relative L2."""
+
+
+@dataclass(frozen=True)
+class LayerPath:
+    """Where the query points of a layer were, (snapshot, query, dim) physical, from the start to the saved weights."""
+
+    name: str
+    epochs: tuple[int, ...]
+    path: np.ndarray
+    fixed: bool
+
+
+@dataclass(frozen=True)
+class Training:
+    """Numbers of each epoch; `validation` of those that have it."""
+
+    epochs: tuple[int, ...]
+    loss: tuple[float | None, ...]
+    validation: tuple[tuple[int, float], ...]
+    learning_rate: tuple[float, ...]
+    length: tuple[int, ...]
+
+
+class Findings:
+    """A run looked at: evaluated on construction, samples and analyses when asked for.
+
+    Args:
+        run: a run folder, or a surrogate folder, of which training is not known.
+        data: another file than the one it was trained on.
+        progress: called with what is done and what there is to do, in samples.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        data: Path | None = None,
+        split: str = "test",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.run, self.surrogate = run, Surrogate.load(run)
+        card = self.surrogate.card
+        if "recipe" not in card.provenance and data is None:
+            raise FileError(run, "does not say what it was trained on", fix="Name a data file with --data.")
+        trained = card.provenance.get("recipe", {}).get("data", {})
+        file = DataFile(data or trained["file"])
+        stride = trained.get("frame_stride", 1)
+        self._sums: Tensor | None = None
+        self.evaluation = evaluate(
+            self.surrogate, file, split=split, frame_stride=stride, progress=progress, observe=self._observe
+        )
+        self.data = Dataset(file, split, fields=[field.name for field in card.fields], frame_stride=stride)
+        self.times = self.data.times - self.data.times[0]
+        self.given = 1 if self.surrogate.task == "rollout" else 0
+        self.ranked = self._ranked()
+
+    def _observe(self, batch: Batch, answer: Tensor) -> None:
+        target = batch.fields.double()[:, -answer.shape[1] :]
+        wrong = torch.nan_to_num((answer - target).abs().mean(dim=1).sum(dim=0), posinf=0.0)
+        if batch.points.ndim == 2:
+            self._sums = wrong if self._sums is None else self._sums + wrong
+
+    @property
+    def error_map(self) -> np.ndarray | None:
+        """(point, channel): the mean over samples and frames of |û − u|, where one mesh serves all."""
+        return None if self._sums is None else (self._sums / self.evaluation.num_samples).numpy()
+
+    @property
+    def trained_until(self) -> float | None:
+        """The trained horizon, physical, from the initial state."""
+        card = self.surrogate.card
+        return (card.num_frames - 1) * card.spacing if self.surrogate.task == "rollout" else None
+
+    def _ranked(self) -> list[tuple[int, Rank | None]]:
+        """Positions in the split: worst, median, best, then the others in order; without those that diverged."""
+        errors = np.array(self.evaluation.sample_errors)
+        order = [int(place) for place in np.argsort(errors, kind="stable") if math.isfinite(errors[place])]
+        if not order:
+            raise CalmError(f"{self.run}: all samples diverged, so there is nothing to show. Train again, with smaller steps.")
+        named: dict[int, Rank] = {order[-1]: "worst"}
+        named.setdefault(order[len(order) // 2], "median")
+        named.setdefault(order[0], "best")
+        return [*named.items(), *((place, None) for place in sorted(order) if place not in named)]
+
+    def sample(self, position: int, rank: Rank | None = None) -> Sample:
+        """Truth and prediction of one trajectory of the split; the given frame as the model sees it."""
+        batch = next(self.data.batches([[Window(position, 0, self.data.num_frames)]]))
+        given = for_surrogate(self.surrogate, self.data, batch)
+        found = self.surrogate.rollout(given).cpu().double() if self.given else answers(self.surrogate, given)
+        truth = batch.fields.double()
+        own = self.data.file.trajectory(int(batch.samples[0]), slice(0, 1))
+        shared = self.data.file.description
+        points, cells = (shared.points, shared.cells) if own.points is None else (own.points, own.cells)
+        return Sample(
+            trajectory=int(batch.samples[0]),
+            rank=rank,
+            error=self.evaluation.sample_errors[position],
+            points=np.asarray(points),
+            cells=cells,
+            truth=truth[0].numpy(),
+            prediction=found[0].numpy(),
+            frame_errors=relative_l2(found, truth)[0].mT.numpy(),
+        )
+
+    @property
+    def median(self) -> int:
+        """The position of the median sample, of which the analyses tell."""
+        return next((place for place, rank in self.ranked if rank == "median"), self.ranked[0][0])
+
+    def influence(self, stored: np.ndarray, progress: Callable[[int, int], None] | None = None) -> TokenInfluence | None:
+        """Of every latent token on the median sample, at the points `stored`; None for other models."""
+        if not isinstance(self.surrogate.model, CalmPDE):
+            return None
+        batch = self._median_batch
+        given = self.surrogate.normalized_input(batch, self._dtype)[0]
+        points = self._median_points
+        kinds = batch.node_type
+        return token_influence(
+            self.surrogate,
+            given,
+            points,
+            float(batch.times[-1]),
+            queries=points[torch.from_numpy(stored)],
+            node_type=None if kinds is None else kinds if kinds.ndim == 1 else kinds[0],
+            progress=progress,
+        )
+
+    @cached_property
+    def kernels(self) -> list[LayerKernels]:
+        """Of every layer on the median sample's mesh; none for other models."""
+        model = self.surrogate.model
+        return kernel_weights(model, self._median_points, self.surrogate.card.box) if isinstance(model, CalmPDE) else []
+
+    @cached_property
+    def training(self) -> Training | None:
+        record = self.run / "metrics.jsonl"
+        if not record.exists():
+            return None
+        lines = read_record(record)
+        ended = [line for line in lines if "mean_loss" in line]
+        steps: dict[int, dict[str, Any]] = {line["epoch"] + 1: line for line in lines if "learning_rate" in line}
+        ended = [line for line in ended if line["epoch"] in steps]
+        return Training(
+            epochs=tuple(line["epoch"] for line in ended),
+            loss=tuple(line["mean_loss"] for line in ended),
+            validation=tuple((line["epoch"], line["validation"]) for line in ended if line["validation"] is not None),
+            learning_rate=tuple(steps[line["epoch"]]["learning_rate"] for line in ended),
+            length=tuple(steps[line["epoch"]]["length"] for line in ended),
+        )
+
+    @cached_property
+    def layers(self) -> list[LayerPath]:
+        """Of every layer with query points of its own; start and end alone where the run has no record of them."""
+        model, card = self.surrogate.model, self.surrogate.card
+        if not isinstance(model, CalmPDE):
+            return []
+        record, last = self._record()
+        found = []
+        for name, layer in named_layers(model):
+            if layer.queries is None:
+                continue
+            part, depth = name.split()
+            path = record.positions.get(f"{part}.{int(depth) - 1}")
+            kept = [place for place, epoch in enumerate(record.epochs) if epoch < last] if path is not None else []
+            end = layer.queries.detach().cpu().double()[None]
+            whole = end if path is None else torch.cat([path[kept].double(), end])
+            home = torch.floor(whole[-1]) * torch.tensor(card.periodic)  # the image that ends inside the box
+            epochs = (*(record.epochs[place] for place in kept), last)
+            physical = card.box.to_physical(whole - home).numpy()
+            found.append(LayerPath(name, epochs, physical, not isinstance(layer.queries, torch.nn.Parameter)))
+        return found
+
+    def _record(self) -> tuple[QueryRecord, int]:
+        """Query points over training, and the epoch of the saved weights."""
+        card = self.surrogate.card
+        with suppress(FileError):  # of another version, or damaged: start and end are known nevertheless
+            found = load_newest(self.run / "checkpoints")
+            if found is not None:
+                return QueryRecord(found[0].queries), card.metrics.get("epoch", found[0].position.epoch)
+        record = QueryRecord()
+        start = self._initial()
+        if start is not None:
+            record.add(0, start.state_dict())
+        return record, card.metrics.get("epoch", 1)
+
+    def _initial(self) -> torch.nn.Module | None:
+        """The model before training, from its seed; None where a mesh prior needs training data that are gone."""
+        card = self.surrogate.card
+        try:
+            recipe = Recipe.model_validate(card.provenance["recipe"])
+            data = Dataset(recipe.data.file, "train", fields=self.data.fields, frame_stride=recipe.data.frame_stride)
+        except (KeyError, ConfigError, FileError):
+            return None
+        return initial_model(self.surrogate.model.config, data, card.provenance["seed"])
+
+    @cached_property
+    def _median_batch(self) -> Batch:
+        batch = next(self.data.batches([[Window(self.median, 0, self.data.num_frames)]]))
+        return for_surrogate(self.surrogate, self.data, batch)
+
+    @property
+    def _median_points(self) -> Tensor:
+        points = self._median_batch.points.to(self._dtype)
+        return points if points.ndim == 2 else points[0]
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.surrogate.model.parameters()).dtype

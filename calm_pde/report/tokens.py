@@ -1,0 +1,91 @@
+"""The information content of latent tokens: how noise on one token changes the decoded field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from calm_pde.errors import InputError
+from calm_pde.models import CalmPDE
+from calm_pde.report.queries import physical
+from calm_pde.surrogate import Surrogate
+from calm_pde.types import Float, Tensor
+
+_VALUES = 2**21  # decoded together
+
+
+class TokenInfluence(NamedTuple):
+    """|change| of the fields, physical, for noise on each token alone."""
+
+    positions: np.ndarray
+    """(token, dim), physical."""
+    at_once: np.ndarray
+    """(token, query, channel), of the field decoded at once."""
+    last: np.ndarray | None
+    """(token, query, channel), of the field decoded after the last frame; None where there is no time."""
+
+
+@torch.no_grad()
+def token_influence(
+    surrogate: Surrogate,
+    values: Tensor,
+    points: Tensor,
+    last_frame: float | None = None,
+    *,
+    queries: Tensor | None = None,
+    node_type: Tensor | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> TokenInfluence:
+    """|d(z + ε_k) − d(z)| for ε_k ~ N(0, σ(z⁰)²) on token k of z⁰ alone (paper, information content of query points).
+
+    σ(z⁰) is the standard deviation over all tokens and channels of the sample. A steady model has one answer, so its
+    z⁰ is changed and its answer, behind the one step, compared: that is `at_once`.
+
+    Args:
+        values: (point, channel), what the model is given of one sample, as `Surrogate.normalized_input` has it.
+        points: (point, dim), unit coordinates.
+        last_frame: in frames from the initial state; by default the last of a training trajectory.
+        queries: (query, dim), unit coordinates, where the change is looked at; by default the points.
+    """
+    model, card = surrogate.model, surrogate.card
+    if not isinstance(model, CalmPDE):
+        raise InputError("surrogate", expected="a CALM-PDE surrogate", got=card.kind, fix="Other models have no tokens.")
+    if values.ndim != 2 or points.ndim != 2:
+        raise InputError(
+            "values, points",
+            expected="one sample, (point, channel) and (point, dim)",
+            got=f"shapes {tuple(values.shape)} and {tuple(points.shape)}",
+            fix="Take one sample of the batch, without the points that pad it.",
+        )
+    kinds = node_type if surrogate.takes_node_types else None
+    z, positions = model.encode(values[None], points, node_type=kinds)
+    if last_frame is None:
+        last_frame = float(card.num_frames - 1)
+    times = {"rollout": (last_frame,), "steady": (1.0,), "autoencoder": ()}[surrogate.task]
+    asked = points if queries is None else queries
+    scale = z.new_tensor(card.statistics.std)
+
+    def fields(tokens: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch time query out"]:
+        zs = model.advance(tokens, positions, times=times)
+        return model.decode(zs[:, 1:] if surrogate.task == "steady" else zs, positions, asked)
+
+    noise = z.std() * _noise(z.shape[1:], seed).to(z)
+    plain, found = fields(z), []
+    together = max(1, _VALUES // max(1, plain.numel()))
+    for some in torch.arange(len(noise), device=z.device).split(together):
+        noisy = z.repeat(len(some), 1, 1)
+        noisy[torch.arange(len(some), device=z.device), some] += noise[some]
+        found.append(((fields(noisy) - plain).abs() * scale).cpu())
+        if progress is not None:
+            progress(int(some[-1]) + 1, len(noise))
+    change = torch.cat(found).numpy()
+    return TokenInfluence(physical(positions, card.box), change[:, 0], change[:, 1] if surrogate.task == "rollout" else None)
+
+
+def _noise(shape: torch.Size, seed: int) -> Float[Tensor, "token channel"]:
+    """One draw for all tokens, so that no token's noise depends on which are decoded together."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
