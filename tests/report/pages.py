@@ -141,7 +141,7 @@ def content(
     times = np.arange(frames) * 0.5
     ranks = ["worst", "median", "best"]
     meshes = [mesh(*cloud, slices) for cloud in clouds]
-    chosen = FIELDS[:fields]
+    chosen = [dict(field) for field in FIELDS[:fields]]
     result: Content = {
         "version": 1,
         "title": "navier_stokes_2d_demo",

@@ -468,6 +468,21 @@ def test_hostile_names_are_text(show: Show) -> None:
     assert all(text.startswith(name) for text, name in zip(samples, pages.HOSTILE[:3], strict=True))
 
 
+def test_numbers_that_are_missing_are_dashes(chromium: Browser, tmp_path: Path) -> None:
+    content = pages.cloud()
+    content["headline"] |= {"error": None, "spread": None, "baseline": None, "solver_seconds": None, "speedup": None}
+    content["samples"][0] |= {"error": None, "rank": None, "frame_errors": [[None] * 6]}
+    content["errors"]["fields"][0] |= {"mean": [0.1, None, 0.2, None, 0.3, None], "std": [0.01, None, 0.02, None, 0.03, None]}
+    path = tmp_path / "missing.html"
+    path.write_text(pages.page(content), encoding="utf-8")
+    opened = open_page(chromium, path)
+    assert opened.page.locator(".figure.first strong").text_content() == "–"
+    assert opened.page.get_by_label("Sample", exact=True).locator("option").first.text_content() == "trajectory 0 · error –"
+    assert opened.page.locator("#errors canvas").count() == 1
+    quiet(opened)
+    opened.page.context.close()
+
+
 def test_tokens_are_chosen_by_click_number_and_button(show: Show) -> None:
     content = CONTENTS["holed"]()
     opened = show("holed")

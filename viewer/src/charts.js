@@ -7,12 +7,18 @@ import {ink, onTheme} from "./theme.js";
 
 function axis(label, side) {
     return {
-        label, side, font: FONT, labelFont: FONT, labelSize: 16, labelGap: side === 3 ? 2 : -4, size: side === 3 ? 54 : 28, gap: 4, space: side === 3 ? 34 : 72,
+        label, side, font: FONT, labelFont: FONT, labelSize: 16, labelGap: side === 3 ? 2 : -4,
+        size: side === 3 ? 54 : 28, gap: 4, space: side === 3 ? 34 : 72,
+        incrs: spacings(COUNTED.includes(label) ? 0 : -12),
         stroke: () => ink("muted"),
         grid: {stroke: () => ink("line"), width: 1},
         ticks: {stroke: () => ink("line-strong"), width: 1, size: 4},
     };
 }
+
+/** Spacings of ticks: 1, 2 or 5 times a power of ten; whole numbers for what is counted. */
+const spacings = (from) => Array.from({length: 12 - from}, (_, i) => [1, 2, 5].map((each) => Number(`${each}e${from + i}`))).flat();
+const COUNTED = ["epoch", "frames"];
 
 /** Labels with the decimals that the spacing of the ticks needs. */
 const linearLabels = (plot, values) => {

@@ -10,11 +10,11 @@ export function errorsSection({errors, headline, trained_until}) {
     node.append(grid);
     const marks = trained_until === null ? [] : [{x: trained_until, text: "trained until here"}];
     const build = () => errors.fields.forEach(({name, mean, std, baseline}) => {
-        const upper = mean.map((value, i) => value + std[i]);
-        const lower = mean.map((value, i) => Math.max(0, value - std[i]));
+        const upper = mean.map((value, i) => (value == null ? null : value + std[i]));
+        const lower = mean.map((value, i) => (value == null ? null : Math.max(0, value - std[i])));
         const data = [errors.times, mean, upper, lower];
-        const series = [{label: `${headline.metric}, mean and spread`, color: "accent", width: 2}, {label: "+ spread", color: "accent", hidden: true},
-            {label: "− spread", color: "accent", hidden: true}];
+        const series = [{label: `${headline.metric}, mean and spread`, color: "accent", width: 2},
+            {label: "+ spread", color: "accent", hidden: true}, {label: "− spread", color: "accent", hidden: true}];
         if (baseline) {
             data.push(baseline);
             series.push({label: headline.baseline_kind, color: "muted", dash: [6, 4]});

@@ -42,7 +42,8 @@ async function picture(content, map, card) {
         const i = stage.nearest(x, y), {picture} = stage;
         marked = Array.from(picture.positions.subarray(3 * i, 3 * i + 3));
         const at = picture.axes.map((axis, k) => `${axis} = ${number(picture.origin[k] + marked[k] * picture.scale[k])}`);
-        reading.textContent = `${at.join(", ")}: mean error ${number(valueAt(values, picture.stored(i)))} ${content.fields[state.field].unit}`;
+        const value = number(valueAt(values, picture.stored(i)));
+        reading.textContent = `${at.join(", ")}: mean error ${value} ${content.fields[state.field].unit}`;
         stage.invalidate();
     }});
     if (!stage) return;

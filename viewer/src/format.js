@@ -2,8 +2,9 @@
 
 const minus = (text) => text.replace("-", "−");
 
-/** A value with four significant digits, without trailing zeros. */
+/** A value with four significant digits, without trailing zeros; a dash for null. */
 export function number(value) {
+    if (value == null) return "–";
     if (value === 0) return "0";
     const size = Math.abs(value);
     if (size >= 1e5 || size < 1e-3) return minus(value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e").replace("e-", "e−"));
@@ -13,7 +14,7 @@ export function number(value) {
 /** A value with three significant digits and its spread with two, both with the decimals that the finer of them needs. */
 export function withSpread(value, spread) {
     const size = Math.abs(value);
-    if (spread == null || size >= 1e5 || size < 1e-4) return spread == null ? number(value) : `${number(value)} ± ${number(spread)}`;
+    if (value == null || spread == null || size >= 1e5 || size < 1e-4) return spread == null ? number(value) : `${number(value)} ± ${number(spread)}`;
     const places = [2 - Math.floor(Math.log10(size)), spread > 0 ? 1 - Math.floor(Math.log10(spread)) : 0];
     const decimals = Math.min(8, Math.max(0, ...places));
     return minus(`${value.toFixed(decimals)} ± ${spread.toFixed(decimals)}`);

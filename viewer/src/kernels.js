@@ -27,7 +27,8 @@ class Kernels {
         this.query = choice("Query", [], (query) => this.show({query}));
         const controls = h("div", {class: "controls"}, this.layer.node, this.query.node,
             choice("Weights", ["signed", "absolute"], (i) => this.show({absolute: i === 1})).node,
-            this.planes.length > 1 ? choice("Plane", this.planes.map((plane) => planeName(content.axes, plane)), (plane) => this.show({plane})).node : null,
+            this.planes.length > 1 ? choice("Plane", this.planes.map((each) => planeName(content.axes, each)), (plane) => this.show({plane})).node
+                : null,
             toggle("each filter on its own scale", false, (own) => this.show({own})).node);
         this.grid = h("div", {class: "kernels"});
         this.bar = new ColorBar();
@@ -102,7 +103,8 @@ class Kernels {
         const x = (i) => this.points[i * dim + a], y = (i) => this.points[i * dim + b];
         const reach = Math.max(1e-12, ...Array.from({length: this.neighbors}, (_, i) =>
             Math.max(Math.abs(x(i) - this.at[a]), Math.abs(y(i) - this.at[b])))) * 1.08;
-        const {place, scale} = planeOf([this.at[a] - reach, this.at[b] - reach], [this.at[a] + reach, this.at[b] + reach], size, size, {pad: 3});
+        const corner = (side) => [this.at[a] + side * reach, this.at[b] + side * reach];
+        const {place, scale} = planeOf(corner(-1), corner(1), size, size, {pad: 3});
         const radius = Math.min(7, Math.max(1.3, 0.55 * ((2 * reach * scale[0]) / Math.sqrt(this.neighbors))));
         for (let i = 0; i < this.neighbors; i++) {
             const value = this.weight(i, filter) / top;

@@ -65,8 +65,8 @@ export class FieldLines {
         this.plots = [
             chart(this.container, {x: this.axes[0], y: label, data: [this.x, truth, prediction], height: 260, extra: options("values"),
                 series: [{label: "truth", color: "ink", width: 2}, {label: "prediction", color: "accent", dash: [6, 4], width: 2}]}),
-            chart(this.container, {x: this.axes[0], y: withUnit("|error|", field.unit), data: [this.x, error], height: 170, extra: options("error"),
-                series: [{label: "error", color: "error"}]}),
+            chart(this.container, {x: this.axes[0], y: withUnit("|error|", field.unit), data: [this.x, error], height: 170,
+                extra: options("error"), series: [{label: "error", color: "error"}]}),
         ];
         this.plots.forEach((plot) => this.#listen(plot.over));
     }

@@ -116,7 +116,7 @@ export class Painter {
         kinds[name].geometry = held.geometry;
         kinds[name].material.uniformsNeedUpdate = true;
         held.geometry.setIndex(thin ? held.thin : held.full);
-        [placing.center.value, placing.right.value, placing.up.value, placing.toward.value] = [lens.center, lens.right, lens.up, lens.toward];
+        for (const name of ["center", "right", "up", "toward"]) placing[name].value = lens[name];
         placing.scale.value = [(2 * lens.pixels[0]) / lens.width, (2 * lens.pixels[1]) / lens.height];
         placing.pixels.value = Math.max(...lens.pixels) * ratio * finer;
         placing.least.value = thin ? 2.4 * thin.size : 0;

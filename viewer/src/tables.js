@@ -14,9 +14,11 @@ export function sizesSection({sizes}) {
         h("span", {class: "track"}, h("span", {class: "filled", style: `width: ${Math.max(0.4, (100 * total(size)) / most)}%`})),
         h("span", {class: "size"}, `${count(size.points)} ${points} × ${count(size.channels)} = ${count(total(size))}`));
     const ratio = total(sizes.physical) / total(sizes.latent);
-    const words = ratio >= 1 ? `A frame of the latent state holds ${number(ratio)} times fewer numbers than the physical one.`
+    const words = Math.abs(ratio - 1) < 0.005 ? "A frame of the latent state holds as many numbers as the physical one."
+        : ratio >= 1 ? `A frame of the latent state holds ${number(ratio)} times fewer numbers than the physical one.`
         : `A frame of the latent state holds ${number(1 / ratio)} times more numbers than the physical one.`;
-    node.append(h("div", {class: "card"}, h("p", {}, words), bar("physical", sizes.physical, "points"), bar("latent", sizes.latent, "tokens")));
+    node.append(h("div", {class: "card"}, h("p", {}, words),
+        bar("physical", sizes.physical, "points"), bar("latent", sizes.latent, "tokens")));
     return {node};
 }
 
@@ -29,7 +31,8 @@ export function tablesSection({tables}) {
     for (const {title, columns, rows} of tables) {
         const numeric = (i) => i > 0 && rows.every((row) => !row[i] || NUMBER.test(row[i]));
         const head = h("tr", {}, columns.map((column, i) => h("th", {scope: "col", class: numeric(i) ? "number" : null}, column)));
-        const body = rows.map((row) => h("tr", {}, row.map((cell, i) => (i ? h("td", {class: NUMBER.test(cell) ? "number" : null}, cell) : h("th", {scope: "row"}, cell)))));
+        const cell = (text, i) => (i ? h("td", {class: NUMBER.test(text) ? "number" : null}, text) : h("th", {scope: "row"}, text));
+        const body = rows.map((row) => h("tr", {}, row.map(cell)));
         const table = h("table", {}, h("caption", {}, title), h("thead", {}, head), h("tbody", {}, body));
         place.append(h("div", {class: "card scroll", tabindex: 0, role: "region", "aria-label": title}, table));
     }
@@ -39,7 +42,8 @@ export function tablesSection({tables}) {
 export function configSection({config}) {
     if (!config) return null;
     const node = section("config", "Config");
-    node.append(h("details", {class: "card"}, h("summary", {}, "The config of this run, with all defaults filled in"), h("pre", {tabindex: 0}, config)));
+    node.append(h("details", {class: "card"},
+        h("summary", {}, "The config of this run, with all defaults filled in"), h("pre", {tabindex: 0}, config)));
     return {node};
 }
 

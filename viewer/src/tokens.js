@@ -15,7 +15,8 @@ export function tokensSection(content) {
     const sample = content.samples[tokens.sample];
     const node = section("tokens", "Influence of each token",
         `|Change| of the field of ${sample ? sample.name : "one sample"} when Gaussian noise is put on one token of the latent state` +
-        `${tokens.thinned ? `, at ${count(tokens.thinned)} points` : ""}. Click ${content.dim > 1 ? "near a token" : "in the chart"} or choose its number.`);
+        `${tokens.thinned ? `, at ${count(tokens.thinned)} points` : ""}. ` +
+        `Click ${content.dim > 1 ? "near a token" : "in the chart"} or choose its number.`);
     const card = h("div", {class: "card"});
     node.append(card);
     return {node, build: () => new Tokens(content, card).build()};
@@ -101,8 +102,9 @@ class Tokens {
         const {name, unit} = this.content.fields[this.state.field];
         const top = Math.max(...channels.map((channel) => this.#range(channel)[1]));
         this.place.replaceChildren();
-        const plot = chart(this.place, {x: this.content.axes[0], y: `|change| of ${withUnit(name, unit)}`, data: [order.map((i) => points[i]), ...values],
-            series: this.titles.map((title, i) => ({label: title.toLowerCase(), color: i ? "error" : "accent", dash: i ? [6, 4] : undefined})),
+        const plot = chart(this.place, {
+            x: this.content.axes[0], y: `|change| of ${withUnit(name, unit)}`, data: [order.map((i) => points[i]), ...values],
+            series: this.titles.map((title, i) => ({label: title.toLowerCase(), ...(i ? {color: "error", dash: [6, 4]} : {color: "accent"})})),
             marks: [{x: this.positions[this.state.token][0], text: `token ${this.state.token}`}],
             extra: {scales: {y: {range: () => [0, 1.05 * top]}}}});
         plot.over.addEventListener("click", (event) => {

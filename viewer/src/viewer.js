@@ -12,8 +12,6 @@ import {Player} from "./player.js";
 import {Reading} from "./reading.js";
 import {ENOUGH} from "./thinning.js";
 
-const RANKS = {worst: "worst", median: "median", best: "best"};
-
 export class Viewer {
     #wanted = 0; // the latest choice; an older one that is decoded later is dropped
 
@@ -35,7 +33,7 @@ export class Viewer {
         const stage = h("div");
         const lines = h("div", {class: "lines"});
         this.#open(stage, lines, timed);
-        const keys = timed ? "Space plays, arrows step in time, + and − zoom, 0 resets, Shift and arrows move." : "+ and − zoom, 0 resets, Shift and arrows move.";
+        const keys = `${timed ? "Space plays, arrows step in time, " : ""}+ and − zoom, 0 resets, Shift and arrows move.`;
         this.region = h("div", {class: "region", tabindex: 0, role: "group", "aria-label": `Pictures. ${keys}`},
             content.dim === 1 ? lines : null, this.pictures ? stage : null);
         this.node = section("viewer", "Truth, prediction and error");
@@ -63,7 +61,7 @@ export class Viewer {
             state[name] = value;
             return this.#load();
         };
-        const sample = ({name, rank, error}) => [name, RANKS[rank] ?? null, `error ${number(error)}`].filter(Boolean).join(" · ");
+        const sample = ({name, rank, error}) => [name, rank, `error ${number(error)}`].filter(Boolean).join(" · ");
         this.choices = {
             sample: choice("Sample", content.samples.map(sample), change("sample")),
             field: choice("Field", content.fields.map(({name}) => name), change("field")),
@@ -175,7 +173,8 @@ export class Viewer {
         if (thin) parts.push(`drawing ${count(this.drawn)} of ${count(stored)} points while moving`);
         else if (this.picture?.whole) parts.push(`${count(this.data.points)} points, ${this.data.frames} times`);
         else parts.push(stored > ENOUGH ? `all ${count(stored)} points drawn` : `${count(stored)} points`);
-        if (this.mesh.total > this.data.points) parts.push(`the mesh has ${count(this.mesh.total)}, of which ${count(this.data.points)} are stored`);
+        const {total} = this.mesh;
+        if (total > this.data.points) parts.push(`the mesh has ${count(total)}, of which ${count(this.data.points)} are stored`);
         if (this.picture?.stretched) parts.push("axes not to one scale");
         const text = parts.join("; ");
         if (this.status.textContent !== text) this.status.textContent = text;
