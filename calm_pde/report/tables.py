@@ -52,7 +52,9 @@ def tables(evaluation: Evaluation) -> list[dict[str, Any]]:
     if timing.solver_seconds is not None:
         rows.append(["solver", _seconds(timing.solver_seconds), "on one core"])
     if timing.speedup is not None:
-        rows.append(["ratio", f"{timing.speedup:.3g}", f"{timing.threads} threads for the surrogate"])
+        rows.append(
+            ["ratio", f"{timing.speedup:.3g}", f"the surrogate on {timing.threads} thread{'s' if timing.threads > 1 else ''}"]
+        )
     found.append({"title": "Seconds per trajectory", "columns": ["", "seconds", ""], "rows": rows})
     return found
 
