@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from calm_pde.solvers.burgers import Burgers
 from calm_pde.solvers.compressible import Compressible
+from calm_pde.solvers.elasticity import Elasticity
 from calm_pde.solvers.navier_stokes import NavierStokes
 from calm_pde.solvers.problem import Problem
 
-PROBLEMS: dict[str, type[Problem]] = {"burgers": Burgers, "navier_stokes": NavierStokes, "compressible": Compressible}
+PROBLEMS: dict[str, type[Problem]] = {
+    "burgers": Burgers,
+    "navier_stokes": NavierStokes,
+    "compressible": Compressible,
+    "elasticity": Elasticity,
+}
 """What can be generated, by name."""
 
-__all__ = ["PROBLEMS", "Burgers", "Compressible", "NavierStokes", "Problem"]
+__all__ = ["PROBLEMS", "Burgers", "Compressible", "Elasticity", "NavierStokes", "Problem"]

@@ -1,0 +1,1 @@
+"""Meshes for the solvers: one way of making them per file."""
