@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from calm_pde.origin import origin
 from calm_pde.solvers.problem import Problem
 from calm_pde.trajectories import Source, Trajectory, generated_split
 
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")
 
 
@@ -106,7 +108,9 @@ def _solved(problem: Problem, seed: int, groups: list[list[int]], folder: Path, 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(processes, len(groups)), mp_context=context, initializer=_one_thread)
     try:
-        for future in as_completed([pool.submit(_solve, problem, seed, group, folder) for group in groups]):
+        with _one_thread_each():
+            waiting = [pool.submit(_solve, problem, seed, group, folder) for group in groups]
+        for future in as_completed(waiting):
             yield future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -114,6 +118,21 @@ def _solved(problem: Problem, seed: int, groups: list[list[int]], folder: Path, 
 
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes that start here compute with one thread in numpy too; small products with several are many times slower."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _solve(problem: Problem, seed: int, group: list[int], folder: Path) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calm_pde.solvers.burgers import Burgers
 from calm_pde.solvers.compressible import Compressible
+from calm_pde.solvers.cylinder import Cylinder
 from calm_pde.solvers.elasticity import Elasticity
 from calm_pde.solvers.navier_stokes import NavierStokes
 from calm_pde.solvers.problem import Problem
@@ -12,8 +13,9 @@ PROBLEMS: dict[str, type[Problem]] = {
     "burgers": Burgers,
     "navier_stokes": NavierStokes,
     "compressible": Compressible,
+    "cylinder": Cylinder,
     "elasticity": Elasticity,
 }
 """What can be generated, by name."""
 
-__all__ = ["PROBLEMS", "Burgers", "Compressible", "Elasticity", "NavierStokes", "Problem"]
+__all__ = ["PROBLEMS", "Burgers", "Compressible", "Cylinder", "Elasticity", "NavierStokes", "Problem"]

@@ -1,0 +1,91 @@
+"""Reading a user's triangle mesh with the names of its boundaries (extra `mesh`)."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calm_pde.config import suggestion
+from calm_pde.errors import FileError, InputError
+from calm_pde.export.meshes import read_mesh
+from calm_pde.solvers.mesh.triangles import TriangleMesh, counterclockwise, without_unused
+
+_READERS = ("meshlane", "meshio")
+_TAGS = ("gmsh:physical", "cell_tags", "medit:ref", "CellEntityIds")
+
+
+def read_named(path: Path, roles: Mapping[str, tuple[str, ...]]) -> TriangleMesh:
+    """A mesh whose boundaries bear the given roles.
+
+    Names are Gmsh's physical groups, cell sets, or the numbers of an integer array over the file's line cells.
+
+    Args:
+        roles: per role the names that have it in the file; a role without any is looked for by its own name.
+    """
+    found = read_mesh(path, 2)
+    if found.cells is None or found.cells.shape[1] != 3:
+        raise FileError(path, "is not a mesh of triangles alone", fix="Mesh the region with linear triangles.")
+    lines = _named_lines(path)
+    given = {role: names or (role,) for role, names in roles.items()}
+    for role, names in given.items():
+        for name in names:
+            if name not in lines:
+                hint = suggestion(name, list(lines)) if lines else "It names no line cells at all."
+                raise InputError(f"boundary {role}", expected="a boundary of the mesh", got=repr(name), fix=hint)
+    left = sorted(lines.keys() - {name for names in given.values() for name in names})
+    if left:
+        raise InputError(
+            "boundary",
+            expected="a role for every named boundary of the mesh",
+            got=f"none for {', '.join(left)}",
+            fix=f"Say for example --boundary wall={left[0]}; roles are {', '.join(roles)}.",
+        )
+    points, cells, used = without_unused(found.points, found.cells)
+    place = np.full(len(found.points), -1)
+    place[used] = np.arange(len(used))
+    boundary = {role: place[np.concatenate([lines[name] for name in names])] for role, names in given.items()}
+    return TriangleMesh(points, counterclockwise(points, cells), boundary)
+
+
+def _named_lines(path: Path) -> dict[str, np.ndarray]:
+    """(edge, 2) of each named set of line cells."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        mesh = _reader().read(path)  # `read_mesh` has read it before, and told what is wrong with it
+    named: dict[str, list[np.ndarray]] = {}
+    for name, edges in (*_from_sets(mesh), *_from_tags(mesh)):
+        named.setdefault(name, []).append(edges)
+    return {name: np.unique(np.sort(np.concatenate(parts), axis=1), axis=0) for name, parts in named.items()}
+
+
+def _from_sets(mesh: Any) -> Iterator[tuple[str, np.ndarray]]:
+    for name, of_blocks in mesh.cell_sets.items():
+        for block, chosen in zip(mesh.cells, of_blocks, strict=True):
+            if block.type == "line" and not name.startswith("gmsh:") and chosen is not None and len(chosen):
+                yield name, np.asarray(block.data)[np.asarray(chosen, dtype=int)]
+
+
+def _from_tags(mesh: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """From integers per line cell, named by the file's table where it has one; unnamed where sets name them."""
+    names = {int(entry[0]): name for name, entry in mesh.field_data.items() if int(entry[1]) == 1}
+    arrays = [name for name in _TAGS if name in mesh.cell_data] or list(mesh.cell_data)
+    if not arrays or (mesh.cell_sets and not names):
+        return
+    for block, tags in zip(mesh.cells, mesh.cell_data[arrays[0]], strict=True):
+        if block.type == "line" and np.issubdtype(np.asarray(tags).dtype, np.integer):
+            for tag in np.unique(tags).tolist():
+                yield names.get(tag, str(tag)), np.asarray(block.data)[np.asarray(tags) == tag]
+
+
+def _reader() -> Any:
+    for name in _READERS:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise InputError("mesh", expected="the extra `mesh`", got="none", fix="Install it: pip install 'calm-pde[mesh]'.")
