@@ -28,7 +28,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import CalmError
 from calm_pde.files import check_free
-from calm_pde.folders import replace_file
+from calm_pde.folders import make_folder, replace_file
 from calm_pde.models import CalmConfig
 from calm_pde.models.memory import predicted_peak
 from calm_pde.progress import progress
@@ -235,14 +235,13 @@ def evaluate(
     """
     console = Console()
     surrogate = Surrogate.load(run)
-    trained = surrogate.card.provenance["recipe"]["data"]
-    file = DataFile(data or trained["file"])
+    file, stride = evaluation.data_of(surrogate, run, data)
     with progress("evaluate", console) as show:
         found = evaluation.evaluate(
             surrogate,
             file,
             split=split,
-            frame_stride=frame_stride or trained["frame_stride"],
+            frame_stride=frame_stride or stride,
             legacy_padding_metric=legacy_padding_metric,
             progress=show,
         )
@@ -302,6 +301,8 @@ def report(
     """
     console, path = Console(), out or run / "report.html"
     check_free([path] if out else [], overwrite=True)
+    if figures is not None:
+        make_folder(figures)
     with progress("evaluate", console) as show:
         findings = Findings(run, data, split, show)
     with progress("report", console) as show:

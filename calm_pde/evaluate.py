@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -98,6 +99,14 @@ def evaluate(
         conserved=drift.found(),
         timing=_timing(surrogate, measured, drift.solver_seconds, batch_size),
     )
+
+
+def data_of(surrogate: Surrogate, run: Path, data: Path | None = None) -> tuple[DataFile, int]:
+    """The file to evaluate on, by default the one of the training, and the training's stride of frames."""
+    trained = surrogate.card.provenance.get("recipe", {}).get("data", {})
+    if data is None and "file" not in trained:
+        raise FileError(run, "does not say what it was trained on", fix="Name a data file with --data.")
+    return DataFile(data or trained["file"]), trained.get("frame_stride", 1)
 
 
 def check_fits(surrogate: Surrogate, file: DataFile) -> None:

@@ -47,9 +47,23 @@ class Mesh:
 
 def read_mesh(path: Path, dim: int) -> Mesh:
     """A mesh file for a surrogate in `dim` dimensions; coordinates beyond them must be constant. Nothing in it is executed."""
-    if not path.is_file():
-        raise FileError(path, "there is no such file", fix=_FIX)
-    points, blocks = read_vtkhdf(path) if path.suffix == ".vtkhdf" else _read(path)
+    if path.suffix == ".vtkhdf" and path.is_file():
+        return _checked(path, *read_vtkhdf(path), dim)
+    return mesh_of(path, read_file(path), dim)
+
+
+def mesh_of(path: Path, found: Any, dim: int) -> Mesh:
+    """What `read_file` found, checked."""
+    points = np.asarray(found.points, dtype=np.float64)
+    blocks = [(block.type, np.asarray(block.data)) for block in found.cells]
+    unknown = sorted({kind for kind, _ in blocks} - _TYPES.keys())
+    if unknown:
+        raise FileError(path, f"has cells of type {', '.join(unknown)}", fix="Convert them to linear or quadratic cells.")
+    known = [(_TYPES[kind], cells[:, _WEDGE] if kind == "wedge" else cells) for kind, cells in blocks]
+    return _checked(path, points, known, dim)
+
+
+def _checked(path: Path, points: np.ndarray, blocks: Blocks, dim: int) -> Mesh:
     if points.ndim != 2 or not points.size or points.shape[1] > 3:
         raise FileError(path, f"expected points with up to three coordinates, got shape {points.shape}", fix=_FIX)
     if not np.isfinite(points).all():
@@ -62,23 +76,23 @@ def read_mesh(path: Path, dim: int) -> Mesh:
     return Mesh(_projected(path, points, dim), geometry, _plain_cells(filled, dim))
 
 
-def _read(path: Path) -> tuple[np.ndarray, Blocks]:
+def read_file(path: Path) -> Any:
+    """The mesh as the reader of the extra has it: points, cells, their sets, tags and names."""
+    if not path.is_file():
+        raise FileError(path, "there is no such file", fix=_FIX)
     reader, said = _reader(path), io.StringIO()
     try:
         with redirect_stdout(said), redirect_stderr(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = reader.read(path)
-            points = np.asarray(found.points, dtype=np.float64)
-            blocks = [(block.type, np.asarray(block.data)) for block in found.cells]
+            for values in (found.points, *(block.data for block in found.cells)):  # damage may show only here
+                np.asarray(values, dtype=np.float64)
     except (Exception, SystemExit) as error:  # whatever a damaged file does to the reader, which may even end the program
         reason = said.getvalue() if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         raise FileError(path, f"not a readable mesh ({' '.join(reason.split())})", fix=_FIX) from error
     if "Warning" in said.getvalue():  # such as cells that it left out
         warnings.warn(f"{path}: {' '.join(said.getvalue().split())}", UserWarning, stacklevel=4)
-    unknown = sorted({kind for kind, _ in blocks} - _TYPES.keys())
-    if unknown:
-        raise FileError(path, f"has cells of type {', '.join(unknown)}", fix="Convert them to linear or quadratic cells.")
-    return points, [(_TYPES[kind], cells[:, _WEDGE] if kind == "wedge" else cells) for kind, cells in blocks]
+    return found
 
 
 def _reader(path: Path) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calm_pde.errors import InputError
 from calm_pde.models import CalmPDE
 from calm_pde.report.findings import Findings, LayerPath, Rank, Sample
 from calm_pde.report.kernels import LayerKernels
@@ -37,6 +38,8 @@ def content(
         room: bytes for all of it.
         progress: called with what is done and what there is to do, in tokens and samples.
     """
+    if samples is not None and samples < 1:
+        raise InputError("samples", expected="at least 1", got=str(samples), fix="Leave it out for as many as fit in 8 MB.")
     card, evaluation = findings.surrogate.card, findings.evaluation
     meshes = _Meshes(findings)
     layers = [_layer(layer) for layer in findings.layers]

@@ -14,6 +14,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from calm_pde.errors import InputError
+from calm_pde.folders import make_folder
 from calm_pde.geometry import Box
 from calm_pde.report.animation import write_animation
 from calm_pde.report.curve_figures import error_figure, training_figure
@@ -116,7 +117,7 @@ def write_figures(
         raise InputError("formats", expected=f"some of {', '.join(FORMATS)}", got=str(list(formats)), fix="Name others.")
     if not inputs.samples:
         raise InputError("inputs.samples", expected="at least one sample", got="none", fix="Draw the first of the split.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     plans = list(_plans(inputs))
     moves = not inputs.samples[0].steady
     written = []

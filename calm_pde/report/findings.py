@@ -16,10 +16,9 @@ import torch
 from calm_pde.batch import Batch
 from calm_pde.config import ConfigError
 from calm_pde.data.dataset import Dataset
-from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window
 from calm_pde.errors import CalmError, FileError
-from calm_pde.evaluate import answers, evaluate, for_surrogate
+from calm_pde.evaluate import answers, data_of, evaluate, for_surrogate
 from calm_pde.metrics import relative_l2
 from calm_pde.models import CalmPDE
 from calm_pde.report.kernels import LayerKernels, kernel_weights
@@ -89,12 +88,9 @@ class Findings:
     ) -> None:
         self.run, self.surrogate = run, Surrogate.load(run)
         card = self.surrogate.card
-        if "recipe" not in card.provenance and data is None:
-            raise FileError(run, "does not say what it was trained on", fix="Name a data file with --data.")
-        trained = card.provenance.get("recipe", {}).get("data", {})
-        file = DataFile(data or trained["file"])
-        stride = trained.get("frame_stride", 1)
+        file, stride = data_of(self.surrogate, run, data)
         self._sums: Tensor | None = None
+        self._count = 0
         self.evaluation = evaluate(
             self.surrogate, file, split=split, frame_stride=stride, progress=progress, observe=self._observe
         )
@@ -104,15 +100,17 @@ class Findings:
         self.ranked = self._ranked()
 
     def _observe(self, batch: Batch, answer: Tensor) -> None:
-        target = batch.fields.double()[:, -answer.shape[1] :]
-        wrong = torch.nan_to_num((answer - target).abs().mean(dim=1).sum(dim=0), posinf=0.0)
-        if batch.points.ndim == 2:
-            self._sums = wrong if self._sums is None else self._sums + wrong
+        if batch.points.ndim == 3:
+            return
+        wrong = (answer - batch.fields.double()[:, -answer.shape[1] :]).abs().mean(dim=1)
+        finite = wrong[torch.isfinite(wrong).flatten(1).all(dim=1)]
+        self._count += len(finite)
+        self._sums = finite.sum(dim=0) if self._sums is None else self._sums + finite.sum(dim=0)
 
     @property
     def error_map(self) -> np.ndarray | None:
-        """(point, channel): the mean over samples and frames of |û − u|, where one mesh serves all."""
-        return None if self._sums is None else (self._sums / self.evaluation.num_samples).numpy()
+        """(point, channel): the mean of |û − u| over frames and the samples that stayed finite, where one mesh serves all."""
+        return None if self._sums is None else (self._sums / self._count).numpy()
 
     @property
     def trained_until(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from functools import cache
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from calm_pde.data.storage import DataFile
+from calm_pde.data.windows import Window
 from calm_pde.errors import FileError
 from calm_pde.report.content import content
 from calm_pde.report.findings import Findings
@@ -71,6 +73,16 @@ def test_the_error_map_is_the_mean_over_samples_and_frames():
     wanted = np.mean([np.abs(one.prediction - one.truth)[1:].mean(axis=0) for one in samples], axis=0)
     for channel, array in enumerate(page["error_map"]["fields"]):
         assert np.abs(unpacked(array) - wanted[:, channel]).max() <= np.ptp(wanted[:, channel]) / 65_535 + 1e-6
+
+
+def test_a_sample_that_diverged_is_left_out_of_the_map():
+    findings = copy.copy(found("mesh"))
+    findings._sums, findings._count = None, 0
+    batch = next(findings.data.batches([[Window(place, 0, runs.FRAMES) for place in (0, 1)]]))
+    answer = batch.fields[:, 1:].double() + 2.0
+    answer[1, 0, 0, 0] = torch.nan
+    findings._observe(batch, answer)
+    assert findings.error_map == pytest.approx(np.full(batch.fields.shape[2:], 2.0))
 
 
 def test_paths_begin_at_the_seeded_construction_and_end_at_the_saved_weights():

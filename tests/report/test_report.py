@@ -66,10 +66,13 @@ def test_the_title_is_escaped(tmp_path):
         (["nowhere"], "there is no such folder"),
         (["RUN", "--data", "nothing.h5"], "there is no such file"),
         (["RUN", "--out", "missing/r.html"], "there is no such folder"),
+        (["RUN", "--samples", "0", "--out", "r.html"], "samples: expected at least 1, got 0"),
+        (["RUN", "--out", "r.html", "--figures", "file"], "cannot be made"),
     ],
 )
 def test_wrong_turns_are_told(arguments, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
     given = [str(runs.trained("grid")) if word == "RUN" else word for word in arguments]
     with pytest.raises(SystemExit) as left:
         main(["report", *given])

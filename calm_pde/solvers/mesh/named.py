@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import io
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +10,9 @@ import numpy as np
 
 from calm_pde.config import suggestion
 from calm_pde.errors import FileError, InputError
-from calm_pde.export.meshes import read_mesh
+from calm_pde.export.meshes import mesh_of, read_file
 from calm_pde.solvers.mesh.triangles import TriangleMesh, counterclockwise, without_unused
 
-_READERS = ("meshlane", "meshio")
 _TAGS = ("gmsh:physical", "cell_tags", "medit:ref", "CellEntityIds")
 
 
@@ -28,10 +24,11 @@ def read_named(path: Path, roles: Mapping[str, tuple[str, ...]]) -> TriangleMesh
     Args:
         roles: per role the names that have it in the file; a role without any is looked for by its own name.
     """
-    found = read_mesh(path, 2)
+    raw = read_file(path)
+    found = mesh_of(path, raw, 2)
     if found.cells is None or found.cells.shape[1] != 3:
         raise FileError(path, "is not a mesh of triangles alone", fix="Mesh the region with linear triangles.")
-    lines = _named_lines(path)
+    lines = _named_lines(raw)
     given = {role: names or (role,) for role, names in roles.items()}
     for role, names in given.items():
         for name in names:
@@ -53,10 +50,8 @@ def read_named(path: Path, roles: Mapping[str, tuple[str, ...]]) -> TriangleMesh
     return TriangleMesh(points, counterclockwise(points, cells), boundary)
 
 
-def _named_lines(path: Path) -> dict[str, np.ndarray]:
+def _named_lines(mesh: Any) -> dict[str, np.ndarray]:
     """(edge, 2) of each named set of line cells."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        mesh = _reader().read(path)  # `read_mesh` has read it before, and told what is wrong with it
     named: dict[str, list[np.ndarray]] = {}
     for name, edges in (*_from_sets(mesh), *_from_tags(mesh)):
         named.setdefault(name, []).append(edges)
@@ -80,12 +75,3 @@ def _from_tags(mesh: Any) -> Iterator[tuple[str, np.ndarray]]:
         if block.type == "line" and np.issubdtype(np.asarray(tags).dtype, np.integer):
             for tag in np.unique(tags).tolist():
                 yield names.get(tag, str(tag)), np.asarray(block.data)[np.asarray(tags) == tag]
-
-
-def _reader() -> Any:
-    for name in _READERS:
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    raise InputError("mesh", expected="the extra `mesh`", got="none", fix="Install it: pip install 'calm-pde[mesh]'.")
