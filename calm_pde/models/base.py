@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from pydantic import PositiveInt
 from torch import nn
 
-from calm_pde.config import Config
+from calm_pde.config import Config, merged, suggestion
+from calm_pde.errors import ConfigError
 from calm_pde.types import Tensor
+
+AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
 
 Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
 
@@ -48,10 +52,27 @@ class Model(nn.Module, ABC):
 
 
 class ModelConfig(Config, ABC):
-    """The configuration of one kind of model; the registry names it."""
+    """The configuration of one kind of model; the registry names it.
+
+    Args:
+        node_types: the codes that `node_type` may hold; empty where the model is not told the kind of a point.
+    """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     """Sizes for known problems, by name."""
+
+    dim: PositiveInt
+    in_channels: PositiveInt
+    out_channels: PositiveInt
+    periodic: bool | tuple[bool, ...] = False
+    node_types: tuple[int, ...] = ()
+
+    @classmethod
+    def preset(cls: type[AnyModelConfig], name: str, **changes: Any) -> AnyModelConfig:
+        """The paper's sizes for one of its problems, with changes laid over them (nested dictionaries merge)."""
+        if name not in cls.presets:
+            raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
+        return cls.model_validate(merged(cls.presets[name], changes))
 
     @abstractmethod
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Model:

@@ -17,8 +17,8 @@ from calm_pde.checks import (
     check_values,
     warn_outside_box,
 )
-from calm_pde.config import Config, merged, suggestion
-from calm_pde.errors import ConfigError, InputError
+from calm_pde.config import Config
+from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.baked import BakedCalm
 from calm_pde.models.base import Mesh, Model, ModelConfig
@@ -87,7 +87,7 @@ class CalmConfig(ModelConfig):
     Args:
         task: `rollout` in time; `steady` maps input features to one field by one residual step; `autoencoder` has no
             processor and reconstructs its input.
-        node_types: the codes that `node_type` may hold; each gets a learned embedding beside the input channels.
+        node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
         learnable_queries: False keeps the query points where they start.
         kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
         memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
@@ -95,15 +95,10 @@ class CalmConfig(ModelConfig):
 
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
 
-    dim: PositiveInt
-    in_channels: PositiveInt
-    out_channels: PositiveInt
     encoder: EncoderConfig
     decoder: DecoderConfig
     processor: ProcessorConfig = ProcessorConfig()
     task: Literal["rollout", "steady", "autoencoder"] = "rollout"
-    periodic: bool | tuple[bool, ...] = False
-    node_types: tuple[int, ...] = ()
     node_type_width: PositiveInt = 4
     integrator: Literal["euler", "heun", "rk4"] = "euler"
     substeps: PositiveInt = 1
@@ -137,13 +132,6 @@ class CalmConfig(ModelConfig):
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
         return self
-
-    @classmethod
-    def preset(cls, name: str, **changes: Any) -> CalmConfig:
-        """The paper's sizes for one of its problems, with changes laid over them (nested dictionaries merge)."""
-        if name not in PRESETS:
-            raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(PRESETS))}")
-        return cls.model_validate(merged(PRESETS[name], changes))
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> CalmPDE:
         return CalmPDE(self, mesh=mesh, seed=seed)
