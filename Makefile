@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
+# Threads that wait sleep; spinning ones starve other processes on the same cores.
+export OMP_WAIT_POLICY ?= PASSIVE
+
 .PHONY: demo test test-slow lint format install viewer clean
 
 demo: $(INSTALLED)
 	$(BIN)/calm demo
 
+# Two processes, a file of tests at a time.
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # The bars at full size, which take longer than a change should wait; the outcome goes to a dated file with its commit.
 test-slow: $(TESTABLE)

@@ -1,14 +1,21 @@
 """Fast neural surrogates of time-dependent PDEs on any mesh, after the paper CALM-PDE."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from calm_pde import errors
-from calm_pde.batch import Batch
-from calm_pde.data.arrays import from_arrays
-from calm_pde.data.dataset import Dataset
-from calm_pde.data.storage import DataFile
-from calm_pde.geometry import Box
-from calm_pde.models import CalmConfig, CalmPDE
-from calm_pde.nn.layer import CalmLayer
-from calm_pde.surrogate import Surrogate
+
+if TYPE_CHECKING:
+    from calm_pde.batch import Batch
+    from calm_pde.data.arrays import from_arrays
+    from calm_pde.data.dataset import Dataset
+    from calm_pde.data.storage import DataFile
+    from calm_pde.geometry import Box
+    from calm_pde.models import CalmConfig, CalmPDE
+    from calm_pde.nn.layer import CalmLayer
+    from calm_pde.surrogate import Surrogate
 
 __version__ = "0.1.0"
 
@@ -24,3 +31,26 @@ __all__ = [
     "errors",
     "from_arrays",
 ]
+
+_ROOMS = {
+    "Batch": "batch",
+    "Box": "geometry",
+    "CalmConfig": "models",
+    "CalmLayer": "nn.layer",
+    "CalmPDE": "models",
+    "DataFile": "data.storage",
+    "Dataset": "data.dataset",
+    "Surrogate": "surrogate",
+    "from_arrays": "data.arrays",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are found when they are first asked for, so that the command can set up threads before torch loads."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

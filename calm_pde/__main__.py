@@ -1,5 +1,20 @@
-"""`python -m calm_pde` is the `calm` command."""
+"""The `calm` command, also as `python -m calm_pde`."""
 
-from calm_pde.cli import main
+from __future__ import annotations
 
-main()
+import os
+
+
+def main() -> None:
+    """Threads that wait must sleep, not spin: beside another process on the same cores spinning ones take ten times as long.
+
+    OpenMP reads its settings when torch loads, so this comes first. Who has set a policy keeps it.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from calm_pde.cli import main as command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

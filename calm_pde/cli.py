@@ -210,11 +210,16 @@ def _generate_missing(recipe: Recipe, console: Console) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     if wanted.kind not in PROBLEMS:
         raise CalmError(f"data.generate.kind: there is no {wanted.kind!r}. {suggestion(wanted.kind, list(PROBLEMS))}")
-    options = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in wanted.problem.items())
+    options = " ".join(f"--{key.replace('_', '-')} {_words(value)}" for key, value in wanted.problem.items())
     command = f"calm generate {wanted.kind} --samples {wanted.samples} --seed {wanted.seed} {options} --out {out}"
     console.print(f"{out} is missing; making it: {command}", highlight=False, soft_wrap=True)
     job = Generation(out=out, samples=wanted.samples, seed=wanted.seed)
     generate_data(wanted.kind, PROBLEMS[wanted.kind](**wanted.problem), job)
+
+
+def _words(value: Any) -> str:
+    """As it is written on a command line."""
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def evaluate(

@@ -14,6 +14,9 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes, a core each
+    torch.set_num_threads(1)
+
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=400)  # `make test-slow`
 settings.load_profile("repeatable")
