@@ -2,9 +2,11 @@
 
 from calm_pde.models.base import Model, ModelConfig
 from calm_pde.models.calm import CalmConfig, CalmPDE
+from calm_pde.models.fno import FnoConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
+    "fno": FnoConfig,
 }
 
 __all__ = ["MODELS", "CalmConfig", "CalmPDE", "Model", "ModelConfig"]

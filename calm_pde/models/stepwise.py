@@ -7,12 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from pydantic import model_validator
 
 from calm_pde.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.errors import InputError
-from calm_pde.models.base import Model
+from calm_pde.geometry import periodic_axes
+from calm_pde.models.base import Model, ModelConfig
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.types import Float, Tensor
+
+
+class StepwiseConfig(ModelConfig):
+    """The configuration of a model whose answers are its next inputs."""
+
+    @model_validator(mode="after")
+    def _frames_follow_frames(self) -> StepwiseConfig:
+        periodic_axes(self.periodic, self.dim)
+        if self.in_channels != self.out_channels:
+            raise ValueError(f"a frame follows a frame: out_channels must be {self.in_channels}, got {self.out_channels}")
+        if len(set(self.node_types)) != len(self.node_types):
+            raise ValueError(f"node_types must differ from one another, got {self.node_types}")
+        return self
 
 
 class Stepwise(Model):

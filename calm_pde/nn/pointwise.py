@@ -19,6 +19,12 @@ def linear(in_features: int, out_features: int, generator: torch.Generator | Non
     return layer
 
 
+def channels_first(layer: nn.Linear, x: Float[Tensor, "row in *space"]) -> Float[Tensor, "row out *space"]:
+    """The layer on fields whose channels stand before their places, as Fourier transforms want them."""
+    y = nn.functional.conv1d(x.flatten(2), layer.weight[..., None], layer.bias)
+    return y.unflatten(2, x.shape[2:])
+
+
 class PointwiseMLP(nn.Module):
     """Linear, GELU, Linear, with dropout after both."""
 

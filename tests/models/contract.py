@@ -1,0 +1,128 @@
+"""The models under contract, each with a tiny configuration, and the meshes that the contract tries them on.
+
+A new model is one `Case` (or several: one per dimension or form) in `CASES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calm_pde.data.statistics import Statistics
+from calm_pde.models import MODELS, Model
+from calm_pde.surrogate import Card, Surrogate
+from calm_pde.trajectories import Field
+from tests.clouds import random_cloud
+
+GRIDS = {1: (24,), 2: (8, 7), 3: (6, 5, 6)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model under contract.
+
+    Args:
+        name: in the registry.
+        config: a tiny one; channels in and out are alike.
+        scattered: whether it lives on any points, on other points for each sample, and under masks; else on full grids only.
+        queries: whether it answers anywhere.
+        any_time: whether it answers between frames.
+        unfelt: ends of the names of parameters whose gradient is zero by construction, or that no answer depends on.
+    """
+
+    name: str
+    config: dict[str, Any]
+    scattered: bool = True
+    queries: bool = True
+    any_time: bool = False
+    unfelt: tuple[str, ...] = ()
+
+    @property
+    def dim(self) -> int:
+        return self.config["dim"]
+
+    @property
+    def channels(self) -> int:
+        return self.config["in_channels"]
+
+    def build(self, seed: int = 0, **changes: Any) -> Model:
+        return MODELS[self.name].model_validate(self.config | changes).build(seed=seed)
+
+    def __str__(self) -> str:
+        extra = "".join(f"_{self.config[key]}" for key in ("form",) if key in self.config)
+        return f"{self.name}{extra}_{self.dim}d"
+
+
+_CALM: dict[str, Any] = {
+    "in_channels": 2,
+    "out_channels": 2,
+    "encoder": {"channels": (4, 6), "num_queries": (9, 4), "receptive_field": (0.2, 0.5), "temperature": (1.0, 0.1)},
+    "decoder": {"channels": (5,), "num_queries": (8,), "receptive_field": (0.5, 0.3), "temperature": (0.1, 1.0)},
+    "processor": {"heads": 2, "fourier_width": 6},
+    "kernel_width": 7,
+    "fourier_width": 8,
+    "fourier_std": 2.0,
+}
+_FNO: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 5, "modes": 2, "layers": 2, "head_width": 6}
+
+CASES: list[Case] = [
+    # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
+    Case("calm", _CALM | {"dim": 2, "node_types": (0, 4, 6)}, any_time=True, unfelt=("norm_key.bias",)),
+    Case("fno", _FNO | {"dim": 1, "padding": 2}, scattered=False, queries=False),
+    Case("fno", _FNO | {"dim": 2, "padding": (2, 0)}, scattered=False, queries=False),
+    Case("fno", _FNO | {"dim": 3, "paper_param_count": True}, scattered=False, queries=False, unfelt=("unused",)),
+]
+
+
+def full_grid(dim: int, seed: int = 0) -> Tensor:
+    """A tensor grid with uneven spacing, in random order."""
+    axes = [random_cloud(size, 1, seed + axis).flatten().sort().values for axis, size in enumerate(GRIDS[dim])]
+    points = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(-1, dim)
+    return points[torch.randperm(len(points), generator=torch.Generator().manual_seed(seed))]
+
+
+def shared_mesh(case: Case, batch: int = 3, seed: int = 0) -> dict[str, Any]:
+    """Arguments of a call in float64: samples on one mesh, scattered where the model can."""
+    points = full_grid(case.dim, seed)
+    points = random_cloud(len(points), case.dim, seed) if case.scattered else points
+    values = random_cloud(batch * len(points), case.channels, seed + 7).view(batch, len(points), case.channels) - 0.5
+    return {"values": values, "points": points} | _kinds(case, (len(points),))
+
+
+def own_meshes(case: Case, seed: int = 0) -> dict[str, Any]:
+    """Arguments of a call in float64: two samples, each on its own points, the second one padded with NaN."""
+    mask = torch.arange(30) < torch.tensor([[30], [21]])
+    points = torch.stack([random_cloud(30, case.dim, seed), random_cloud(30, case.dim, seed + 1)])
+    values = random_cloud(60, case.channels, seed + 7).view(2, 30, case.channels) - 0.5
+    points[~mask] = values[~mask] = float("nan")
+    return {"values": values, "points": points, "mask": mask} | _kinds(case, (2, 30))
+
+
+def _kinds(case: Case, shape: tuple[int, ...]) -> dict[str, Tensor]:
+    codes = case.config.get("node_types")
+    if not codes:
+        return {}
+    count = int(torch.tensor(shape).prod())
+    return {"node_type": torch.tensor(codes)[torch.arange(count) % len(codes)].view(shape)}
+
+
+def surrogate_of(case: Case, model: Model) -> Surrogate:
+    """The model with a card that says what it needs to be saved and loaded."""
+    names = tuple("uvwxy"[: case.channels])
+    ones = (1.0,) * len(names)
+    card = Card(
+        kind=case.name,
+        model=model.config.model_dump(mode="json"),
+        fields=tuple(Field(name=name) for name in names),
+        lower=(0.0,) * case.dim,
+        upper=(2.0,) * case.dim,
+        periodic=(False,) * case.dim,
+        spacing=0.5,
+        num_frames=4,
+        statistics=Statistics(names=names, mean=ones, std=ones, lowest=(-9.0,) * len(names), highest=(9.0,) * len(names)),
+        node_types={code: str(code) for code in case.config.get("node_types", ())},
+    )
+    return Surrogate(model.eval(), card)

@@ -1,0 +1,205 @@
+"""What every model of the registry keeps, whatever is inside."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calm_pde.errors import InputError
+from calm_pde.models import MODELS
+from calm_pde.models.stepwise import Stepwise
+from calm_pde.surrogate import Surrogate
+from tests.clouds import random_cloud, relative_error
+from tests.models.contract import CASES, own_meshes, shared_mesh, surrogate_of
+
+every_model = pytest.mark.parametrize("case", CASES, ids=str)
+scattered = pytest.mark.parametrize("case", [case for case in CASES if case.scattered], ids=str)
+on_grids = pytest.mark.parametrize("case", [case for case in CASES if not case.scattered], ids=str)
+with_queries = pytest.mark.parametrize("case", [case for case in CASES if case.queries], ids=str)
+step_by_step = pytest.mark.parametrize("case", [case for case in CASES if not case.any_time], ids=str)
+
+
+def sample(call, place):
+    """One sample of a call, without what is masked."""
+    own = call["points"].ndim == 3
+    real = call["mask"][place] if "mask" in call else slice(None)
+    found = {
+        "values": call["values"][place : place + 1, real],
+        "points": call["points"][place][real] if own else call["points"],
+    }
+    if "node_type" in call:
+        found["node_type"] = call["node_type"][place][real] if own else call["node_type"]
+    return found, real
+
+
+def test_every_model_of_the_registry_is_under_contract():
+    assert {case.name for case in CASES} == set(MODELS)
+
+
+@every_model
+def test_gradient_reaches_every_used_parameter(case):
+    model = case.build().double()
+    model(**shared_mesh(case), num_steps=2).square().sum().backward()
+    learned = {name: value.grad for name, value in model.named_parameters() if not name.endswith(case.unfelt or ("?",))}
+    assert {name for name, grad in learned.items() if grad is None or float(grad.abs().max()) < 1e-12} == set()
+
+
+@every_model
+def test_samples_of_a_batch_do_not_see_each_other(case):
+    model, call = case.build().double(), shared_mesh(case)
+    together = model(**call, num_steps=2)
+    assert together.shape == (3, 2, *call["values"].shape[1:])
+    for place in range(3):
+        assert relative_error(model(**sample(call, place)[0], num_steps=2), together[place : place + 1]) < 1e-11
+
+
+@every_model
+def test_order_of_points_does_not_matter(case):
+    model, call = case.build().double(), shared_mesh(case)
+    order = torch.randperm(len(call["points"]), generator=torch.Generator().manual_seed(3))
+    moved = {"values": call["values"][:, order]} | {
+        name: value[order] for name, value in call.items() if name in ("points", "node_type")
+    }
+    assert relative_error(model(**moved, num_steps=2), model(**call, num_steps=2)[:, :, order]) < 1e-11
+
+
+@scattered
+def test_masked_points_are_never_read_and_answered_with_zero(case):
+    model, call = case.build().double(), own_meshes(case)
+    together = model(**call, num_steps=2)
+    for place in range(2):
+        alone, real = sample(call, place)
+        assert relative_error(together[place][:, real], model(**alone, num_steps=2)[0]) < 1e-11
+        assert bool((together[place][:, ~real] == 0).all())
+    rolled = model.rollout(**call, times=[1.0, 2.0])
+    assert relative_error(rolled[:, 1:], together) < 1e-11
+    assert bool(rolled.isfinite().all())
+
+
+@scattered
+def test_one_mesh_with_a_mask_per_sample(case):
+    model, call = case.build().double(), shared_mesh(case, batch=2)
+    count = len(call["points"])
+    mask = torch.arange(count) < torch.tensor([[count], [count - 5]])
+    together = model(**call, mask=mask, num_steps=2)
+    assert relative_error(together[:1], model(**sample(call, 0)[0], num_steps=2)) < 1e-11
+    fewer = {
+        name: value[..., : count - 5] if name == "node_type" else value[..., : count - 5, :] for name, value in call.items()
+    }
+    assert relative_error(together[1, :, : count - 5], model(**sample(fewer, 1)[0], num_steps=2)[0]) < 1e-11
+
+
+@with_queries
+@pytest.mark.parametrize("make", [shared_mesh, own_meshes])
+def test_queries_are_answered_anywhere(case, make):
+    model, call = case.build().double(), make(case)
+    asked = random_cloud(6, case.dim, seed=9)
+    there = model(**call, num_steps=2, queries=asked)
+    assert there.shape == (len(call["values"]), 2, 6, case.channels)
+    assert relative_error(model(**call, num_steps=2, queries=asked[2:]), there[:, :, 2:]) < 1e-11
+    own = asked.expand(len(call["values"]), 6, case.dim)
+    assert relative_error(model(**call, num_steps=2, queries=own), there) < 1e-11
+    first = call["points"][0, :4] if call["points"].ndim == 3 else call["points"][:4]
+    assert relative_error(model(**call, num_steps=2, queries=first)[0], model(**call, num_steps=2)[0, :, :4]) < 1e-11
+
+
+@every_model
+def test_rollout_and_forward_agree(case):
+    model, call = case.build().double(), shared_mesh(case)
+    whole = model.rollout(**call, times=[1.0, 2.0, 3.0])
+    assert relative_error(whole[:, 1:], model(**call, num_steps=3)) < 1e-12
+    assert relative_error(model.rollout(**call, times=[2.0]), whole[:, [0, 2]]) < 1e-12
+    assert relative_error(model.rollout(**call, times=[]), whole[:, :1]) < 1e-12
+
+
+@step_by_step
+def test_only_whole_frames_are_answered(case):
+    model, call = case.build().double(), shared_mesh(case)
+    with pytest.raises(InputError, match=r"times: expected whole frames.*got 1\.5 frames.*calm"):
+        model.rollout(**call, times=[1.0, 1.5])
+    with pytest.raises(InputError, match="num_steps: expected at least 1"):
+        model(**call, num_steps=0)
+
+
+@step_by_step
+def test_later_frames_come_from_earlier_ones(case):
+    model, call = case.build().double(), shared_mesh(case)
+    if not isinstance(model, Stepwise):
+        pytest.skip("steps in its own latent space")
+    rolled = model.rollout(**call, times=[1.0, 2.0])
+    assert torch.equal(rolled[:, 0], call["values"])
+    again = {name: value for name, value in call.items() if name != "values"}
+    assert relative_error(model.following(rolled[:, :2], **again), rolled[:, 1:]) < 1e-12
+
+
+@every_model
+def test_same_seed_same_bits(case):
+    before = torch.get_rng_state()
+    first, again, other = (case.build(seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(a, b) for a, b in zip(first.state_dict().values(), again.state_dict().values(), strict=True))
+    call = shared_mesh(case)
+    answers = [model.double()(**call, num_steps=1) for model in (first, again, other)]
+    assert torch.equal(answers[0], answers[1])
+    assert not torch.equal(answers[0], answers[2])
+
+
+@every_model
+def test_a_saved_surrogate_gives_the_same_bits(case, tmp_path):
+    surrogate = surrogate_of(case, case.build(seed=5))
+    surrogate.save(tmp_path / "surrogate")
+    loaded = Surrogate.load(tmp_path)
+    assert not any(value.is_complex() for value in loaded.model.state_dict().values())
+    call = shared_mesh(case, batch=2)
+    arguments = {
+        "initial": call["values"].numpy(),
+        "points": 2 * call["points"].numpy(),
+        "node_type": call["node_type"].numpy() if "node_type" in call else None,
+    }
+    found = surrogate.solve(**arguments)
+    assert found.shape == (2, 3, *call["values"].shape[1:])
+    assert (loaded.solve(**arguments) == found).all()
+
+
+@every_model
+def test_single_precision_and_autocast_stay_close(case):
+    model, call = case.build(), shared_mesh(case)
+    single = {name: value.float() if value.is_floating_point() else value for name, value in call.items()}
+    with torch.no_grad():
+        found = model(**single, num_steps=2)
+        with torch.autocast("cpu", torch.bfloat16):
+            coarse = model(**single, num_steps=2)
+        exact = model.double()(**call, num_steps=2)
+    assert found.dtype == torch.float32
+    assert relative_error(found, exact) < 1e-4
+    assert relative_error(coarse, exact) < 0.1
+
+
+@on_grids
+def test_what_needs_scattered_points_is_refused(case):
+    model, call = case.build().double(), shared_mesh(case)
+    points = call["points"]
+    apart = torch.stack([points, points + 0.1, points])
+    wrong = [
+        ({"points": random_cloud(len(points), case.dim)}, "points: expected a full grid.*geo_fno"),
+        ({"points": apart}, "points: expected one mesh for all samples.*3 that differ.*geo_fno"),
+        ({"mask": torch.arange(len(points)).expand(3, -1) > 0}, "mask: expected none.*3 masked points.*geo_fno"),
+    ]
+    for changes, message in wrong[1 if case.dim == 1 else 0 :]:  # any points on a line are a grid
+        with pytest.raises(InputError, match=message):
+            model(**(call | changes), num_steps=1)
+    repeated = torch.cat([points[:1], points[:-1]])
+    with pytest.raises(InputError, match="points: expected a full grid"):
+        model(**(call | {"points": repeated}), num_steps=1)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.queries], ids=str)
+def test_queries_are_refused_where_there_is_no_answer(case):
+    with pytest.raises(InputError, match=r"queries: expected none.*5 of them.*calm"):
+        case.build().double()(**shared_mesh(case), num_steps=1, queries=random_cloud(5, case.dim))
+
+
+@every_model
+def test_a_configuration_survives_json(case):
+    config = MODELS[case.name].model_validate(case.config)
+    assert MODELS[case.name].model_validate_json(config.model_dump_json()) == config
