@@ -3,10 +3,12 @@
 from calm_pde.models.base import Model, ModelConfig
 from calm_pde.models.calm import CalmConfig, CalmPDE
 from calm_pde.models.fno import FnoConfig
+from calm_pde.models.geo_fno import GeoFnoConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
     "fno": FnoConfig,
+    "geo_fno": GeoFnoConfig,
 }
 
 __all__ = ["MODELS", "CalmConfig", "CalmPDE", "Model", "ModelConfig"]

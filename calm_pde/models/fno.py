@@ -13,9 +13,10 @@ from calm_pde.models.base import Mesh
 from calm_pde.models.fno_presets import PRESETS
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.models.tensor_grid import TensorGrid, tensor_grid
+from calm_pde.nn.fourier_layer import FourierLayer
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.pointwise import channels_first, linear
-from calm_pde.nn.spectral_convolution import SpectralConvolution, smallest_shape
+from calm_pde.nn.spectral_convolution import smallest_shape
 from calm_pde.types import Float, Tensor
 
 
@@ -53,18 +54,6 @@ class FnoConfig(StepwiseConfig):
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Fno:
         return Fno(self, seed)
-
-
-class FourierLayer(nn.Module):
-    """h ↦ K(h) + W h + b, with K a spectral convolution."""
-
-    def __init__(self, width: int, modes: int, dim: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.spectral = SpectralConvolution(width, width, modes, dim, generator)
-        self.skip = linear(width, width, generator)
-
-    def forward(self, h: Float[Tensor, "row channel *space"]) -> Float[Tensor, "row channel *space"]:
-        return self.spectral(h) + channels_first(self.skip, h)
 
 
 class FnoGeometry(NamedTuple):

@@ -67,6 +67,7 @@ _CALM: dict[str, Any] = {
     "fourier_std": 2.0,
 }
 _FNO: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 5, "modes": 2, "layers": 2, "head_width": 6}
+_GEO_FNO: dict[str, Any] = _FNO | {"layers": 4, "latent_size": 6, "deformation_width": 6}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -74,6 +75,9 @@ CASES: list[Case] = [
     Case("fno", _FNO | {"dim": 1, "padding": 2}, scattered=False, queries=False),
     Case("fno", _FNO | {"dim": 2, "padding": (2, 0)}, scattered=False, queries=False),
     Case("fno", _FNO | {"dim": 3, "paper_param_count": True}, scattered=False, queries=False, unfelt=("unused",)),
+    Case("geo_fno", _GEO_FNO | {"dim": 1}),
+    Case("geo_fno", _GEO_FNO | {"dim": 2, "node_types": (0, 4, 6), "paper_param_count": True}, unfelt=("unused",)),
+    Case("geo_fno", _GEO_FNO | {"dim": 3, "symmetry": "legacy"}),
 ]
 
 
