@@ -2,12 +2,14 @@
 
 from calm_pde.models.base import Model, ModelConfig
 from calm_pde.models.calm import CalmConfig, CalmPDE
+from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
     "fno": FnoConfig,
+    "ffno": FfnoConfig,
     "geo_fno": GeoFnoConfig,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from pydantic import NonNegativeInt, PositiveInt, model_validator
@@ -12,7 +12,7 @@ from torch.nn.functional import gelu, pad
 from calm_pde.models.base import Mesh
 from calm_pde.models.fno_presets import PRESETS
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
-from calm_pde.models.tensor_grid import TensorGrid, tensor_grid
+from calm_pde.models.tensor_grid import GridGeometry, tensor_grid
 from calm_pde.nn.fourier_layer import FourierLayer
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.pointwise import channels_first, linear
@@ -56,13 +56,6 @@ class FnoConfig(StepwiseConfig):
         return Fno(self, seed)
 
 
-class FnoGeometry(NamedTuple):
-    """The layout of the grid, and what its coordinates bring to the lift."""
-
-    grid: TensorGrid
-    beside: Tensor
-
-
 class Fno(Stepwise):
     """u ↦ Q(L₄ ∘ σ ∘ L₃ ∘ σ ∘ L₂ ∘ σ ∘ L₁)(P(u ‖ x)), σ = GELU, on the grid padded at its far ends."""
 
@@ -78,15 +71,15 @@ class Fno(Stepwise):
         if config.paper_param_count and config.dim == 3:  # the original makes batch norms in 3-D and never calls them
             self.unused = nn.Parameter(torch.zeros(config.layers * 2 * width))
 
-    def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> FnoGeometry:
+    def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> GridGeometry:
         config = self.config
         padded = smallest_shape(config.modes, config.dim)
         smallest = tuple(max(1, size - extra) for size, extra in zip(padded, config.far_padding, strict=True))
         grid, points = tensor_grid(points, mask, queries, smallest, "fno")
-        return FnoGeometry(grid, self.lift.beside(grid.by_cell(points)[None]))
+        return GridGeometry(grid, self.lift.beside(grid.by_cell(points)[None]))
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: FnoGeometry
+        self, states: Float[Tensor, "batch time point channel"], geometry: GridGeometry
     ) -> Float[Tensor, "batch time point channel"]:
         grid, far = geometry.grid, self.config.far_padding
         h = self.lift(grid.by_cell(states), geometry.beside).flatten(0, 1).unflatten(2, grid.shape)

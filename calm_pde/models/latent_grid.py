@@ -56,8 +56,14 @@ class LatentGridConfig(StepwiseConfig):
         one = self.deformation_center
         return (one,) * self.dim if isinstance(one, float) else one
 
+    @property
+    def has_latent_grid(self) -> bool:
+        return True
+
     @model_validator(mode="after")
     def _latent_grid_fits(self) -> LatentGridConfig:
+        if not self.has_latent_grid:
+            return self
         if len(self.center) != self.dim:
             raise ValueError(f"deformation_center needs one number, or {self.dim} of them, got {self.deformation_center}")
         smallest = max(smallest_shape(self.modes, self.dim))

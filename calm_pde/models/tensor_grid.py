@@ -37,6 +37,13 @@ class TensorGrid(NamedTuple):
         return values if self.cell is None else values.index_select(-2, self.cell)
 
 
+class GridGeometry(NamedTuple):
+    """What a grid model's step needs of the mesh: its layout, and what the coordinates bring to the lift, cell by cell."""
+
+    grid: TensorGrid
+    beside: Float[Tensor, "1 channel cell"]
+
+
 def tensor_grid(
     points: Float[Tensor, "*sample point dim"],
     mask: Tensor | None,

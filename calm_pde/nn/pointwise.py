@@ -19,7 +19,21 @@ def linear(in_features: int, out_features: int, generator: torch.Generator | Non
     return layer
 
 
-def channels_first(layer: nn.Linear, x: Float[Tensor, "row in *space"]) -> Float[Tensor, "row out *space"]:
+class WeightNormLinear(nn.Module):
+    """W x + b with rows W_o = g_o·v_o/‖v_o‖: directions and lengths learn apart."""
+
+    def __init__(self, in_features: int, out_features: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        plain = linear(in_features, out_features, generator)
+        self.direction, self.bias = nn.Parameter(plain.weight.detach()), plain.bias
+        self.length = nn.Parameter(plain.weight.detach().norm(dim=1))
+
+    @property
+    def weight(self) -> Tensor:
+        return self.direction * (self.length / self.direction.norm(dim=1))[:, None]
+
+
+def channels_first(layer: nn.Linear | WeightNormLinear, x: Float[Tensor, "row in *space"]) -> Float[Tensor, "row out *space"]:
     """The layer on fields whose channels stand before their places, as Fourier transforms want them."""
     y = nn.functional.conv1d(x.flatten(2), layer.weight[..., None], layer.bias)
     return y.unflatten(2, x.shape[2:])

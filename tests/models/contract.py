@@ -68,6 +68,7 @@ _CALM: dict[str, Any] = {
 }
 _FNO: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 5, "modes": 2, "layers": 2, "head_width": 6}
 _GEO_FNO: dict[str, Any] = _FNO | {"layers": 4, "latent_size": 6, "deformation_width": 6}
+_FFNO_POINTS: dict[str, Any] = _GEO_FNO | {"form": "points", "expansion": 2, "weight_norm": True}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -78,6 +79,12 @@ CASES: list[Case] = [
     Case("geo_fno", _GEO_FNO | {"dim": 1}),
     Case("geo_fno", _GEO_FNO | {"dim": 2, "node_types": (0, 4, 6), "paper_param_count": True}, unfelt=("unused",)),
     Case("geo_fno", _GEO_FNO | {"dim": 3, "symmetry": "legacy"}),
+    Case("ffno", _FNO | {"form": "grid", "dim": 1}, scattered=False, queries=False),
+    Case("ffno", _FNO | {"form": "grid", "dim": 2, "padding": 1}, scattered=False, queries=False),
+    Case("ffno", _FNO | {"form": "grid", "dim": 3, "weight_norm": True}, scattered=False, queries=False),
+    Case("ffno", _FFNO_POINTS | {"dim": 1}),
+    Case("ffno", _FFNO_POINTS | {"dim": 2, "node_types": (0, 4, 6), "paper_param_count": True}, unfelt=("unused",)),
+    Case("ffno", _FFNO_POINTS | {"dim": 3, "symmetry": "legacy"}),
 ]
 
 
