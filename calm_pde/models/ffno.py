@@ -96,7 +96,7 @@ class FfnoOnGrid(Stepwise):
         """Two linear maps with nothing between them, as one: W₂ W₁ b + (W₂ c₁ + c₂)."""
         weight = self.last.weight @ self.head.weight
         bias = self.last.weight @ self.head.bias + self.last.bias
-        return weight @ change + bias[:, None]
+        return torch.baddbmm(bias[:, None], weight.expand(len(change), -1, -1), change)
 
 
 class FfnoOnPoints(LatentGridModel):

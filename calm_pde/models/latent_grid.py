@@ -54,7 +54,7 @@ class LatentGridConfig(StepwiseConfig):
     def center(self) -> tuple[float, ...]:
         """One coordinate per axis."""
         one = self.deformation_center
-        return (one,) * self.dim if isinstance(one, float) else one
+        return one if isinstance(one, tuple) else (float(one),) * self.dim
 
     @property
     def has_latent_grid(self) -> bool:

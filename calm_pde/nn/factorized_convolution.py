@@ -22,12 +22,11 @@ class AxisConvolution(nn.Module):
         self.weight = nn.Parameter(start / math.sqrt(2 * width * modes))
 
     def forward(self, x: Float[Tensor, "row channel *space"], axis: int) -> Float[Tensor, "row channel *space"]:
-        weight = torch.view_as_complex(self.weight)
         along = x.movedim(axis, -1)
+        weight = torch.view_as_complex(self.weight)
         spectrum = torch.fft.rfft(along, dim=-1)[..., : len(weight)]  # scales cancel between both directions
-        mixed = torch.einsum("rink,kio->ronk", spectrum.flatten(2, -2) if x.ndim > 3 else spectrum[:, :, None], weight)
-        out = torch.fft.irfft(mixed, n=along.shape[-1], dim=-1)
-        return out.reshape(along.shape).movedim(-1, axis)
+        mixed = torch.einsum("ri...k,kio->ro...k", spectrum, weight)
+        return torch.fft.irfft(mixed, n=along.shape[-1], dim=-1).movedim(-1, axis)
 
 
 class FactorizedBlock(nn.Module):

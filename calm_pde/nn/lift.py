@@ -27,4 +27,7 @@ class Lift(nn.Module):
     ) -> Float[Tensor, "batch time channel point"]:
         """W_u u + (W_c c + b), with channels before points."""
         weight = self.linear.weight.split(self.split, dim=1)[0]
-        return weight @ values.mT + beside[:, None]
+        batch, time = values.shape[:2]
+        constant = beside[:, None].expand(batch, time, -1, -1).flatten(0, 1)
+        rows = torch.baddbmm(constant, weight.expand(batch * time, -1, -1), values.flatten(0, 1).mT)
+        return rows.unflatten(0, (batch, time))

@@ -35,7 +35,8 @@ class WeightNormLinear(nn.Module):
 
 def channels_first(layer: nn.Linear | WeightNormLinear, x: Float[Tensor, "row in *space"]) -> Float[Tensor, "row out *space"]:
     """The layer on fields whose channels stand before their places, as Fourier transforms want them."""
-    y = nn.functional.conv1d(x.flatten(2), layer.weight[..., None], layer.bias)
+    # a plain product would turn every field around first; this one was 2 to 20 times faster, as a convolution is at most
+    y = torch.baddbmm(layer.bias[:, None], layer.weight.expand(len(x), -1, -1), x.flatten(2))
     return y.unflatten(2, x.shape[2:])
 
 

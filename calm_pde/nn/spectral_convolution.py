@@ -55,9 +55,13 @@ class ModeMixing(nn.Module):
         self.weight = nn.Parameter(torch.rand(shape, generator=generator) / (in_channels * out_channels))
 
     def forward(self, spectrum: Complex[Tensor, "row in *mode"]) -> Complex[Tensor, "row out *mode"]:
-        weight = torch.view_as_complex(self.weight).flatten(0, -3)
-        mixed = torch.einsum("rim,mio->rom", spectrum.flatten(2), weight)
-        return mixed.unflatten(2, spectrum.shape[2:])
+        rows = torch.view_as_real(spectrum.flatten(2).permute(2, 0, 1).contiguous()).flatten(2)
+        weight = self.weight.flatten(0, -4)
+        re, im = weight.unbind(dim=-1)
+        # (Re R, Im R) over (−Im R, Re R): one batch of real products, where complex ones would go mode by mode on a CPU
+        both = torch.stack([weight, torch.stack([-im, re], dim=-1)], dim=2)
+        mixed = torch.bmm(rows, both.flatten(3).flatten(1, 2)).unflatten(2, (-1, 2))
+        return torch.view_as_complex(mixed).permute(1, 2, 0).unflatten(2, spectrum.shape[2:])
 
 
 class SpectralConvolution(nn.Module):
