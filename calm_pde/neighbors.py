@@ -99,7 +99,7 @@ def receptive_field(
         real = None if mask is None else mask[cloud if len(mask) > 1 else 0].nonzero().squeeze(-1)
         index, valid = _search(cloud_points if real is None else cloud_points[real], cloud_queries, percentile, periodic)
         found.append((index if real is None else real[index], valid))
-    indices, valids = _equally_wide(found)
+    indices, valids = equally_wide(found)
     return Neighbors(torch.stack(indices), torch.stack(valids))
 
 
@@ -122,7 +122,7 @@ def _search(
             squared = squared.masked_fill(candidates == len(points), math.inf)
         reach = squared.kthvalue(k, dim=-1, keepdim=True).values * (1 + TIE_TOLERANCE) ** 2
         parts.append(_packed(squared <= reach, candidates))
-    indices, valids = _equally_wide(parts)
+    indices, valids = equally_wide(parts)
     return torch.cat(indices), torch.cat(valids)
 
 
@@ -178,7 +178,7 @@ def _packed(
     return torch.where(valid, index, index[:, :1]), valid
 
 
-def _equally_wide(parts: list[tuple[Tensor, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+def equally_wide(parts: list[tuple[Tensor, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
     """Each (index, valid) padded to the widest neighborhood among them."""
     width = max(index.shape[-1] for index, _ in parts)
     indices = [torch.cat([index, index[:, :1].expand(-1, width - index.shape[-1])], dim=-1) for index, _ in parts]

@@ -5,12 +5,14 @@ from calm_pde.models.calm import CalmConfig, CalmPDE
 from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
+from calm_pde.models.pit import PitConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
     "fno": FnoConfig,
     "ffno": FfnoConfig,
     "geo_fno": GeoFnoConfig,
+    "pit": PitConfig,
 }
 
 __all__ = ["MODELS", "CalmConfig", "CalmPDE", "Model", "ModelConfig"]

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
-from torch import nn
 
 from calm_pde.checks import (
     check_coordinates,
@@ -29,6 +28,7 @@ from calm_pde.nn.cost import DEFAULT_BUDGET, check_budget
 from calm_pde.nn.hierarchy import Hierarchy
 from calm_pde.nn.kernel import Weighting
 from calm_pde.nn.layer import CalmLayer
+from calm_pde.nn.node_types import NodeTypes
 from calm_pde.nn.processor import Processor
 from calm_pde.nn.stepping import trajectory
 from calm_pde.types import Float, Tensor
@@ -158,8 +158,7 @@ class CalmPDE(Model):
         self.node_types = None
         channels = config.in_channels
         if config.node_types:
-            self.node_types = nn.Embedding(len(config.node_types), config.node_type_width, device="meta").to_empty(device="cpu")
-            nn.init.normal_(self.node_types.weight, generator=generator)
+            self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
             channels += config.node_type_width
 
         self.encoder = Hierarchy()
@@ -346,10 +345,7 @@ class CalmPDE(Model):
     def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
         if self.node_types is None or node_type is None:
             return values
-        codes = torch.tensor(self.config.node_types, device=node_type.device)
-        kind = (node_type[..., None] == codes).to(torch.int64).argmax(dim=-1)  # masked points: any kind, never read
-        embedded = self.node_types(kind)
-        return torch.cat([values, embedded.expand(*values.shape[:-1], -1)], dim=-1)
+        return torch.cat([values, self.node_types(node_type).expand(*values.shape[:-1], -1)], dim=-1)
 
     def checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:
         only = {"steady": 1, "autoencoder": 0}.get(self.config.task)

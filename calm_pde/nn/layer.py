@@ -114,9 +114,9 @@ class CalmLayer(nn.Module):
         if num_queries is None:
             self.queries = None
         elif learnable_queries:
-            self.queries = nn.Parameter(_query_start(num_queries, dim, mesh, generator))
+            self.queries = nn.Parameter(query_start(num_queries, dim, mesh, generator))
         else:
-            self.register_buffer("queries", _query_start(num_queries, dim, mesh, generator))
+            self.register_buffer("queries", query_start(num_queries, dim, mesh, generator))
 
     def forward(
         self,
@@ -308,7 +308,7 @@ def rows_first(y: Float[Tensor, "cloud query channel row"], lead: tuple[int, ...
     return y.permute(0, 3, 1, 2).reshape(*lead, y.shape[1], y.shape[2])
 
 
-def _query_start(
+def query_start(
     num_queries: int, dim: int, mesh: Tensor | None, generator: torch.Generator | None
 ) -> Float[Tensor, "query dim"]:
     """U(0, 1) per axis, or a random sample of the mesh (without repetition as long as it has enough points)."""

@@ -15,10 +15,10 @@ _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm, nn.RMSNor
 
 
 def decays(model: nn.Module) -> dict[str, bool]:
-    """Whether each trainable parameter decays: all but biases, norms and query positions."""
+    """Whether each trainable parameter decays: all but biases, norms, query positions and the scales of position attention."""
     of_norms = {id(parameter) for module in model.modules() if isinstance(module, _NORMS) for parameter in module.parameters()}
     return {
-        name: id(parameter) not in of_norms and name.rsplit(".", 1)[-1] not in ("bias", "queries")
+        name: id(parameter) not in of_norms and name.rsplit(".", 1)[-1] not in ("bias", "queries", "locality")
         for name, parameter in model.named_parameters()
         if parameter.requires_grad
     }
