@@ -5,6 +5,7 @@ from calm_pde.models.calm import CalmConfig, CalmPDE
 from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
+from calm_pde.models.lno import LnoConfig
 from calm_pde.models.pit import PitConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
@@ -12,6 +13,7 @@ MODELS: dict[str, type[ModelConfig]] = {
     "fno": FnoConfig,
     "ffno": FfnoConfig,
     "geo_fno": GeoFnoConfig,
+    "lno": LnoConfig,
     "pit": PitConfig,
 }
 

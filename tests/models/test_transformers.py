@@ -15,8 +15,11 @@ from tests.clouds import grid, random_cloud, relative_error
 
 NAN = float("nan")
 PIT = {"width": 6, "heads": 2, "blocks": 2, "encoder_quantile": 0.3, "decoder_quantile": 0.4}
+LNO = {"width": 8, "modes": 5, "projector_layers": 1, "blocks": 2, "heads": 2}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "lno": ("lno", LNO),
+    "lno_in_chunks": ("lno", LNO | {"memory_budget": 5000, "node_types": (0, 4)}),
     "pit": ("pit", PIT),
     "pit_everywhere": ("pit", PIT | {"encoder_quantile": 1.0, "decoder_quantile": 1.0, "normalize_latent": True}),
     "pit_residual": ("pit", PIT | {"residual": True, "node_types": (0, 4, 6), "coordinates": False}),
@@ -81,11 +84,11 @@ def test_order_padding_batch_mates_and_other_queries_change_nothing(name, ties):
         with pytest.raises(InputError, match="queries: expected none"):
             model(values, points, 2, queries, node_type=kinds)
         return
-    asked = model(values, points, 3, queries)
+    asked = model(values, points, 3, queries, node_type=kinds)
     assert relative_error(asked[:, :, :5], reference[:, :, :5]) < 1e-11
-    assert relative_error(model(values, points, 3, queries[3:]), asked[:, :, 3:]) < 1e-11
+    assert relative_error(model(values, points, 3, queries[3:], node_type=kinds), asked[:, :, 3:]) < 1e-11
     own = torch.stack([queries, random_cloud(10, 2, seed=4)])
-    assert relative_error(model(states, clouds, 3, own, mask)[:1], asked) < 1e-11
+    assert relative_error(model(states, clouds, 3, own, mask, both_kinds)[:1], asked) < 1e-11
 
 
 @pytest.mark.parametrize("name", CASES)
