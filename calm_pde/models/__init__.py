@@ -6,6 +6,7 @@ from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
 from calm_pde.models.lno import LnoConfig
+from calm_pde.models.oformer import OFormerConfig
 from calm_pde.models.pit import PitConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
@@ -14,6 +15,7 @@ MODELS: dict[str, type[ModelConfig]] = {
     "ffno": FfnoConfig,
     "geo_fno": GeoFnoConfig,
     "lno": LnoConfig,
+    "oformer": OFormerConfig,
     "pit": PitConfig,
 }
 

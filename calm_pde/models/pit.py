@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import nn
+from torch.nn.functional import gelu
 
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
@@ -19,6 +21,7 @@ from calm_pde.nn.layer import query_start
 from calm_pde.nn.node_types import NodeTypes
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.position_attention import Near, PositionAttention, attended, near
+from calm_pde.nn.precision import full_precision
 from calm_pde.types import Float, Tensor
 
 Quantile = Annotated[float, Field(gt=0, le=1)]
@@ -114,8 +117,8 @@ class Pit(Stepwise):
             raise InputError(
                 "queries",
                 expected="none, since this model predicts the change at the points it is given",
-                got="some",
-                fix="Ask at the points, or train with residual: false.",
+                got=f"{queries.shape[-2]} of them",
+                fix="Ask at the points, or use residual: false or a model that answers anywhere (calm).",
             )
         if mask is not None:
             points = points.masked_fill(~mask[..., None], 0.0)
@@ -144,11 +147,16 @@ class Pit(Stepwise):
             states = states.masked_fill(~geometry.mask[:, None, :, None], 0.0)
         known = [part.expand(*states.shape[:3], -1) for part in geometry.known]
         x = attended(torch.cat([states, *known], dim=-1), geometry.into, geometry.into_weights)
-        x = self._normalized(nn.functional.gelu(self.lift(x)))
-        for block, weights in zip(self.blocks, geometry.within_weights, strict=True):
-            x = nn.functional.gelu(block(torch.cat([x, attended(x, geometry.within, weights).to(x.dtype)], dim=-1)))
-        change = self.project(attended(self._normalized(x), geometry.back, geometry.back_weights))
+        with full_precision(states) if self.config.normalize_latent else nullcontext():  # norms leave small differences
+            x = self._latent(x, geometry)
+        change = self.project(attended(x, geometry.back, geometry.back_weights))
         return states + change if self.config.residual else change
+
+    def _latent(self, x: Float[Tensor, "batch time token in"], geometry: PitGeometry) -> Tensor:
+        x = self._normalized(gelu(self.lift(x)))
+        for block, weights in zip(self.blocks, geometry.within_weights, strict=True):
+            x = gelu(block(torch.cat([x, attended(x, geometry.within, weights).to(x.dtype)], dim=-1)))
+        return self._normalized(x)
 
     def _normalized(self, x: Float[Tensor, "batch time token channel"]) -> Float[Tensor, "batch time token channel"]:
         if not self.config.normalize_latent:

@@ -69,6 +69,22 @@ _CALM: dict[str, Any] = {
 _FNO: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 5, "modes": 2, "layers": 2, "head_width": 6}
 _GEO_FNO: dict[str, Any] = _FNO | {"layers": 4, "latent_size": 6, "deformation_width": 6}
 _FFNO_POINTS: dict[str, Any] = _GEO_FNO | {"form": "points", "expansion": 2, "weight_norm": True}
+_LNO: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 8, "modes": 5, "projector_layers": 1} | {
+    "blocks": 2,
+    "heads": 2,
+}
+_OFORMER: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "encoder_width": 6, "rotary_scales": (4.0, 1.0)} | {
+    "latent_width": 6,
+    "propagator_width": 12,
+    "heads": 2,
+    "resolution": 8.0,
+    "cross_scale": 2.0,
+    "fourier_std": 1.0,
+}
+_PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "width": 6, "heads": 2, "blocks": 2} | {
+    "encoder_quantile": 0.1,
+    "decoder_quantile": 0.4,
+}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -85,6 +101,19 @@ CASES: list[Case] = [
     Case("ffno", _FFNO_POINTS | {"dim": 1}),
     Case("ffno", _FFNO_POINTS | {"dim": 2, "node_types": (0, 4, 6), "paper_param_count": True}, unfelt=("unused",)),
     Case("ffno", _FFNO_POINTS | {"dim": 3, "symmetry": "legacy"}),
+    Case("lno", _LNO | {"dim": 1}),
+    Case("lno", _LNO | {"dim": 2, "node_types": (0, 4), "memory_budget": 5000}),  # chunks of a few points
+    Case("lno", _LNO | {"dim": 3}),
+    Case("oformer", _OFORMER | {"dim": 1, "layout": "bare", "attention": "fourier", "propagator_width": 6}),
+    Case("oformer", _OFORMER | {"dim": 2, "layout": "mesh", "norm": "affine", "node_types": (0, 4)}, queries=False),
+    Case("oformer", _OFORMER | {"dim": 2, "layout": "mesh", "norm": "domain"}, queries=False),
+    # a shift of all encoded points is taken out again by the norm over the domain
+    Case("oformer", _OFORMER | {"dim": 2, "norm": "domain"}, unfelt=("blocks.1.mlp.reduce.bias",)),
+    Case("oformer", _OFORMER | {"dim": 3}),
+    Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,)}),
+    Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "residual": True, "node_types": (0, 4)}, queries=False),
+    Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "periodic": (True, False), "encoder_quantile": 1.0}),
+    Case("pit", _PIT | {"dim": 3, "latent_mesh": (2, 3, 3), "normalize_latent": True}),
 ]
 
 
