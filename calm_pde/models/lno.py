@@ -10,8 +10,8 @@ from torch import nn
 
 from calm_pde.models.base import Mesh
 from calm_pde.models.lno_presets import PRESETS
+from calm_pde.models.node_types import NodeTypes, shown
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
-from calm_pde.nn.node_types import NodeTypes
 from calm_pde.nn.physics_attention import Modes, PhysicsAttention, ResidualMLP, decoded, encoded
 from calm_pde.nn.transformer import TransformerBlock
 from calm_pde.types import Float, Tensor
@@ -52,7 +52,7 @@ class LnoGeometry(NamedTuple):
     """What a step needs of the mesh: the logits, and what is known at each point."""
 
     modes: Modes
-    known: list[Float[Tensor, "#batch 1 point channel"]]
+    known: Float[Tensor, "#batch 1 point channel"]
     mask: Tensor | None
 
 
@@ -63,32 +63,27 @@ class Lno(Stepwise):
         super().__init__()
         self.config: LnoConfig = config
         generator = torch.Generator().manual_seed(seed)
-        width, layers, features = config.width, config.projector_layers, config.dim + config.in_channels
-        self.node_types = None
-        if config.node_types:
-            self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-            features += config.node_type_width
+        width, layers = config.width, config.projector_layers
+        self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
+        features = config.in_channels + config.dim + self.node_types.width
         self.attention = PhysicsAttention(config.dim, width, config.modes, layers, generator)
         self.branch = ResidualMLP(features, width, width, layers, generator)
         self.blocks = nn.Sequential(*(TransformerBlock(width, config.heads, generator) for _ in range(config.blocks)))
         self.head = ResidualMLP(width, width, config.out_channels, layers, generator)
 
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> LnoGeometry:
-        if mask is not None:
-            points = points.masked_fill(~mask[..., None], 0.0)
-        known = [points.view(-1, 1, *points.shape[-2:])]
-        if self.node_types is not None and node_type is not None:
-            known.append(self.node_types(node_type).view(-1, 1, points.shape[-2], self.config.node_type_width))
-        return LnoGeometry(self.attention(points, queries, mask, self.config.memory_budget), known, mask)
+        points = shown(points, mask)
+        modes = self.attention(points, queries, mask, self.config.memory_budget)
+        return LnoGeometry(modes, self.node_types.beside(points, node_type)[:, None], mask)
 
     def step(
         self, states: Float[Tensor, "batch time point channel"], geometry: LnoGeometry
     ) -> Float[Tensor, "batch time query channel"]:
-        states = states.to(geometry.known[0].dtype)  # under autocast an answer that comes back is narrow
+        states = states.to(geometry.known.dtype)  # under autocast an answer that comes back is narrow
         if geometry.mask is not None:
             states = states.masked_fill(~geometry.mask[:, None, :, None], 0.0)
-        known = [part.expand(*states.shape[:3], -1) for part in geometry.known]
+        features = torch.cat([states, geometry.known.expand(*states.shape[:3], -1)], dim=-1)
         budget = self.config.memory_budget
-        z = encoded(self.branch, torch.cat([states, *known], dim=-1), geometry.modes, budget)
+        z = encoded(self.branch, features, geometry.modes, budget)
         z = self.blocks(z.flatten(0, 1)).unflatten(0, states.shape[:2])
         return decoded(self.head, z, geometry.modes, budget)

@@ -31,13 +31,16 @@ class NodeTypes(nn.Module):
         if codes:
             self.weight = nn.Parameter(torch.randn(len(codes), width, generator=generator))
 
+    def forward(self, node_type: Int[Tensor, "*sample point"]) -> Float[Tensor, "*sample point feature"]:
+        """The vector of each point's kind; what a masked point gets does not matter."""
+        return self.weight[(node_type[..., None] == self.codes).to(torch.int64).argmax(dim=-1)]
+
     def beside(
         self, positions: Float[Tensor, "cloud point dim"], node_type: Int[Tensor, "*sample point"] | None
     ) -> Float[Tensor, "_ point feature"]:
-        """Positions ‖ vectors of the points' kinds; what a masked point gets does not matter."""
+        """Positions ‖ vectors of the points' kinds."""
         if not self.width or node_type is None:
             return positions
-        kind = (node_type[..., None] == self.codes).to(torch.int64).argmax(dim=-1)
-        vectors = self.weight[kind if kind.ndim == 2 else kind[None]]
+        vectors = self(node_type if node_type.ndim == 2 else node_type[None])
         samples = max(len(positions), len(vectors))
         return torch.cat([part.expand(samples, -1, -1) for part in (positions, vectors)], dim=-1)

@@ -12,6 +12,7 @@ from calm_pde.checks import check_coordinates, check_finite, check_one_per_sampl
 from calm_pde.errors import InputError
 from calm_pde.models.base import Mesh, Model
 from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.models.node_types import shown
 from calm_pde.models.oformer_parts import Decoder, Encoder, Place
 from calm_pde.models.oformer_presets import PRESETS
 from calm_pde.models.stepwise import StepwiseConfig, whole_frames
@@ -148,9 +149,10 @@ class OFormer(Model):
         node_type: Tensor | None,
     ) -> Tensor:
         if mask is not None:
-            points, values = points.masked_fill(~mask[..., None], 0.0), values.masked_fill(~mask[..., None], 0.0)
-        here = Place(_with_batch(points, 3), None if node_type is None else _with_batch(node_type, 2), mask)
-        there = here if queries is None else Place(_with_batch(queries, 3), None, None)
+            values = values.masked_fill(~mask[..., None], 0.0)
+        kinds = node_type if node_type is None or node_type.ndim == 2 else node_type[None]
+        here = Place(shown(points, mask), kinds, mask)
+        there = here if queries is None else Place(shown(queries, None), None, None)
         z = self.decoder.start(self.encoder(values, here), here, there)
         u = self.decoder.frames(z, there, wanted)
         return u if there.mask is None else u.masked_fill(~there.mask[:, None, :, None], 0.0)
@@ -159,7 +161,3 @@ class OFormer(Model):
         config = self.config
         check_state(values, points, mask, config.dim, config.in_channels, next(self.parameters()).dtype)
         check_node_type(node_type, config.node_types, values, mask)
-
-
-def _with_batch(tensor: Tensor, ndim: int) -> Tensor:
-    return tensor if tensor.ndim == ndim else tensor[None]

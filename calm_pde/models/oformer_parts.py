@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from calm_pde.models.node_types import NodeTypes
 from calm_pde.nn.fourier import RandomFourierFeatures
 from calm_pde.nn.linear_attention import GatedMLP, LinearAttention, near_identity, rotation
-from calm_pde.nn.node_types import NodeTypes
 from calm_pde.nn.pointwise import linear
 from calm_pde.types import Bool, Float, Int, Tensor
 
@@ -71,7 +71,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         width, features = config.encoder_width, config.in_channels + config.dim
-        self.node_types = NodeTypes(config.node_types, width, generator) if config.node_types else None
+        self.node_types = NodeTypes(config.node_types, width, generator)
         self.join = self.norm = None
         if config.layout == "mesh":
             self.lift = chain([features, width, width], nn.GELU, generator)
@@ -123,7 +123,7 @@ class Decoder(nn.Module):
         self.config = config
         layout, latent, wide = config.layout, config.latent_width, config.propagator_width
         features = {"bare": 2 * latent, "grid": wide, "mesh": latent}[layout]
-        self.node_types = NodeTypes(config.node_types, config.encoder_width, generator) if config.node_types else None
+        self.node_types = NodeTypes(config.node_types, config.encoder_width, generator)
         self.fourier = RandomFourierFeatures(config.dim, features, config.fourier_std, generator)
         self.join = self.mixing = None
         if layout == "bare":
@@ -187,5 +187,5 @@ class Decoder(nn.Module):
         return self.head(beside(self.norm(z), kinds))
 
 
-def _kinds(node_types: NodeTypes | None, place: Place) -> Float[Tensor, "#batch point channel"] | None:
-    return None if node_types is None or place.node_type is None else node_types(place.node_type)
+def _kinds(node_types: NodeTypes, place: Place) -> Float[Tensor, "#batch point channel"] | None:
+    return None if place.node_type is None else node_types(place.node_type)

@@ -15,10 +15,10 @@ from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.base import Mesh
 from calm_pde.models.doors import mesh_union
+from calm_pde.models.node_types import NodeTypes, shown
 from calm_pde.models.pit_presets import PRESETS
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.nn.layer import query_start
-from calm_pde.nn.node_types import NodeTypes
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.position_attention import Near, PositionAttention, attended, near
 from calm_pde.nn.precision import full_precision
@@ -76,7 +76,7 @@ class PitGeometry(NamedTuple):
     within_weights: list[Tensor]
     back: Near
     back_weights: Tensor
-    known: list[Float[Tensor, "#batch 1 point channel"]]
+    known: Float[Tensor, "#batch 1 point channel"]
     mask: Tensor | None
 
 
@@ -97,13 +97,9 @@ class Pit(Stepwise):
             if config.mesh_prior
             else uniform_grid(config.latent_mesh, self.periodic),
         )
-        width, heads, features = config.width, config.heads, config.in_channels
-        self.node_types = None
-        if config.node_types:
-            self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-            features += config.node_type_width
-        if config.coordinates:
-            features += config.dim
+        width, heads = config.width, config.heads
+        self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
+        features = config.in_channels + config.dim * config.coordinates + self.node_types.width
         self.into = PositionAttention(heads, generator)
         self.lift = perceptron(heads * features, width, width, generator)
         self.within = nn.ModuleList(PositionAttention(heads, generator) for _ in range(config.blocks))
@@ -120,14 +116,11 @@ class Pit(Stepwise):
                 got=f"{queries.shape[-2]} of them",
                 fix="Ask at the points, or use residual: false or a model that answers anywhere (calm).",
             )
-        if mask is not None:
-            points = points.masked_fill(~mask[..., None], 0.0)
+        points = shown(points, mask)
         into = near(points, self.latent, config.encoder_quantile, self.periodic, mask)
         within = near(self.latent, self.latent, 1.0, self.periodic)
         back = near(self.latent, points if queries is None else queries, config.decoder_quantile, self.periodic)
-        known = [points.view(-1, 1, *points.shape[-2:])] if config.coordinates else []
-        if self.node_types is not None and node_type is not None:
-            known.append(self.node_types(node_type).view(-1, 1, points.shape[-2], config.node_type_width))
+        known = self.node_types.beside(points if config.coordinates else points[..., :0], node_type)
         return PitGeometry(
             into,
             self.into(into),
@@ -135,7 +128,7 @@ class Pit(Stepwise):
             [attention(within) for attention in self.within],
             back,
             self.back(back),
-            known,
+            known[:, None],
             mask,
         )
 
@@ -145,8 +138,8 @@ class Pit(Stepwise):
         states = states.to(self.latent.dtype)  # under autocast an answer that comes back is narrow, coordinates are not
         if geometry.mask is not None:
             states = states.masked_fill(~geometry.mask[:, None, :, None], 0.0)
-        known = [part.expand(*states.shape[:3], -1) for part in geometry.known]
-        x = attended(torch.cat([states, *known], dim=-1), geometry.into, geometry.into_weights)
+        features = torch.cat([states, geometry.known.expand(*states.shape[:3], -1)], dim=-1)
+        x = attended(features, geometry.into, geometry.into_weights)
         with full_precision(states) if self.config.normalize_latent else nullcontext():  # norms leave small differences
             x = self._latent(x, geometry)
         change = self.project(attended(x, geometry.back, geometry.back_weights))

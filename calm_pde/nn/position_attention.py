@@ -21,7 +21,7 @@ SHARPEST = 1e4
 class Near(NamedTuple):
     """The keys that each query attends to, and how far they are; `indices` None: every key, in its own place."""
 
-    squared: Float[Tensor, "cloud query neighbor"]
+    squared: Float[Tensor, "#cloud query neighbor"]
     valid: Bool[Tensor, "cloud #query neighbor"] | None
     indices: Int[Tensor, "cloud query neighbor"] | None
 
