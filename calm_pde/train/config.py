@@ -47,7 +47,7 @@ class TrainConfig(Config):
     learning_rate: PositiveFloat = 1e-3
     """At its highest."""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
-    """On everything but biases, norms, query positions and Fourier frequencies."""
+    """On everything but biases, norms, query positions, Fourier frequencies and the localities of position attention."""
     schedule: Literal["cosine", "one_cycle", "constant"] = "cosine"
     """Of the learning rate, stepped every iteration; cosine falls to 0 without warm-up, one_cycle rises for 30 % first."""
     gradient_clip: PositiveFloat | None = None
