@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, model_validator
 from torch import nn
 from torch.nn.functional import gelu
 
-from calm_pde.models.node_types import NodeTypes, shown
+from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.nn.deformation import Deformation
 from calm_pde.nn.lift import Lift
