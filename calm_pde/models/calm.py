@@ -23,7 +23,7 @@ from calm_pde.models.baked import BakedCalm
 from calm_pde.models.base import Mesh, Model, ModelConfig
 from calm_pde.models.calm_presets import PRESETS
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
-from calm_pde.models.node_types import NodeTypes
+from calm_pde.models.point_features import NodeTypes
 from calm_pde.neighbors import Neighbors
 from calm_pde.nn.cost import DEFAULT_BUDGET, check_budget
 from calm_pde.nn.hierarchy import Hierarchy

@@ -10,7 +10,7 @@ from torch import nn
 
 from calm_pde.models.base import Mesh
 from calm_pde.models.lno_presets import PRESETS
-from calm_pde.models.node_types import NodeTypes, shown
+from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.nn.physics_attention import Modes, PhysicsAttention, ResidualMLP, decoded, encoded
 from calm_pde.nn.transformer import TransformerBlock

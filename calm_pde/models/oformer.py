@@ -12,9 +12,9 @@ from calm_pde.checks import check_coordinates, check_finite, check_one_per_sampl
 from calm_pde.errors import InputError
 from calm_pde.models.base import Mesh, Model
 from calm_pde.models.doors import check_node_type, check_state, frames
-from calm_pde.models.node_types import shown
 from calm_pde.models.oformer_parts import Decoder, Encoder, Place
 from calm_pde.models.oformer_presets import PRESETS
+from calm_pde.models.point_features import shown
 from calm_pde.models.stepwise import StepwiseConfig, whole_frames
 from calm_pde.nn.linear_attention import Kind, Norm
 from calm_pde.types import Tensor

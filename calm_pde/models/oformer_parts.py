@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from calm_pde.models.node_types import NodeTypes
+from calm_pde.models.point_features import NodeTypes
 from calm_pde.nn.fourier import RandomFourierFeatures
 from calm_pde.nn.linear_attention import GatedMLP, LinearAttention, near_identity, rotation
 from calm_pde.nn.pointwise import linear

@@ -15,8 +15,8 @@ from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.base import Mesh
 from calm_pde.models.doors import mesh_union
-from calm_pde.models.node_types import NodeTypes, shown
 from calm_pde.models.pit_presets import PRESETS
+from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.nn.layer import query_start
 from calm_pde.nn.pointwise import linear
