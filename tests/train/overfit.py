@@ -97,6 +97,14 @@ def model(dim: int, width: int = 16, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
+def model_of_a_line(width: int = 16) -> dict[str, Any]:
+    """Query points that start on the grid, and neighborhoods of four to eight of them: gaps and wide ones blur a shock."""
+    form = model(1, width)
+    form["encoder"] |= {"receptive_field": [0.04, 0.06, 0.3], "temperature": [0.3, 0.3, 0.3], "mesh_prior": [True, True, True]}
+    form["decoder"] |= {"receptive_field": [0.3, 0.06, 0.03], "temperature": [0.3, 0.3, 0.3], "mesh_prior": [True, True]}
+    return form
+
+
 def overfitted(source: Source, form: dict[str, Any], folder: Path, **train: Any) -> tuple[float, float, float]:
     """The first loss, the mean loss of the last epoch, and the relative L2 error on the training trajectories themselves."""
     write(source, folder / "a.h5").close()
