@@ -29,7 +29,8 @@ class Flow:
     the last two velocities and γ the formula's leading coefficient:
     1. γũ/Δt + w·∇ũ − νΔũ = (uₙ, uₙ₋₁ terms) − ∇pₙ, ũ given on the boundary, νu_n = p n on the outlets;
     2. Δφ = (γ/Δt) ∇·ũ, φ = 0 on the outlets;
-    3. uₙ₊₁ = ũ − (Δt/γ) ∇φ, pₙ₊₁ = pₙ + φ.
+    3. û = ũ − (Δt/γ) ∇φ, pₙ₊₁ = pₙ + φ;
+    4. uₙ₊₁ − (Δt/γ) ν∇(∇·uₙ₊₁) = û: û is free of divergence on average around each point only, and this damps the rest.
 
     Args:
         velocity: on every boundary but the outlets.
@@ -46,6 +47,8 @@ class Flow:
         self._mass_factors = _factors(self.space.matrix(self.space.mass)[self._free][:, self._free])
         self._factors: SuperLU | None = None
         self._iterations = 0
+        self._damping_factors: SuperLU | None = None
+        self._damped_length = 0.0
         self._pressure_factors = _factors(self.space.laplacian[self._loose][:, self._loose])
 
     def start(self, velocity: np.ndarray, pressure: np.ndarray | None = None, time: float = 0.0) -> None:
@@ -71,6 +74,7 @@ class Flow:
         for _ in range(1 if self.settled else _START_ITERATIONS):
             new = self._solved(matrix, mass @ past + space.weak_gradient(self.pressure), new)
             self.pressure += self._project(new, step / leading)
+        self._damp(new, step / leading)
         self.settled = True
         self.rate = leading / step * new - past
         self._before, self.velocity = self.velocity, new
@@ -89,6 +93,7 @@ class Flow:
         space = self.space
         steady = space.matrix(self.viscosity * space.stiffness + space.transport(self.velocity))
         residual = space.matrix(space.mass) @ self.rate + steady @ self.velocity - space.weak_gradient(self.pressure)
+        residual += self.viscosity * space.weak_grad_div(self.velocity)
         return -residual[space.nodes(name)].sum(axis=0)
 
     def _project(self, velocity: np.ndarray, length: float) -> np.ndarray:
@@ -99,6 +104,15 @@ class Flow:
         pull = self.space.weak_gradient(potential)[self._free]
         velocity[self._free] += length * self._mass_factors.solve(pull)
         return potential
+
+    def _damp(self, velocity: np.ndarray, length: float) -> None:
+        """Solve u − length·ν∇(∇·u) = û for the free nodes, in place."""
+        factors = self._damping_factors
+        if factors is None or self._damped_length != length:
+            factors = _factors(self.space.mass_and_grad_div(self._free, length * self.viscosity))
+            self._damped_length, self._damping_factors = length, factors
+        pull = -length * self.viscosity * self.space.weak_grad_div(velocity)[self._free]
+        velocity[self._free] += factors.solve(pull.T.ravel()).reshape(2, -1).T
 
     def _solved(self, matrix: csr_array, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """The velocity of the momentum equation, boundary values taken from the guess."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import block_array, block_diag, csr_array
 
 from calm_pde.solvers.mesh.triangles import TriangleMesh, areas, edges
 
@@ -59,6 +59,10 @@ class TaylorHood:
         products = np.einsum("cla,cma->clm", self.slopes, self.slopes) * self.areas[:, None, None]
         self.mass = self._assembled(self.areas[:, None, None] * _MASS)
         self.stiffness = self._assembled(products.reshape(-1, 9) @ _STIFFNESS.reshape(9, 36))
+        pairs = np.einsum("c,cla,cmb->abclm", self.areas, self.slopes, self.slopes)
+        self._grad_div = [
+            [self.matrix(self._assembled(pair.reshape(-1, 9) @ _STIFFNESS.reshape(9, 36))) for pair in row] for row in pairs
+        ]
         self.laplacian = _sparse(products, mesh.cells, mesh.cells, (count, count))
         gradients = np.einsum("c,cla,lqi->acqi", self.areas, self.slopes, _GRADIENT)
         shape = (count, len(self.points))
@@ -90,6 +94,16 @@ class TaylorHood:
     def weak_gradient(self, pressure: np.ndarray) -> np.ndarray:
         """(node, 2) ∫p ∇·v, which is −∫∇p·v where v or p vanish on the boundary."""
         return np.stack([block @ pressure for block in self._transposed], axis=1)
+
+    def weak_grad_div(self, velocity: np.ndarray) -> np.ndarray:
+        """(node, 2) ∫∇·u ∇·v."""
+        return np.stack([across @ velocity[:, 0] + up @ velocity[:, 1] for across, up in self._grad_div], axis=1)
+
+    def mass_and_grad_div(self, nodes: np.ndarray, weight: float) -> csr_array:
+        """∫u·v + weight·∫∇·u ∇·v between some nodes, x components first."""
+        mass = self.matrix(self.mass)[nodes][:, nodes]
+        blocks = [[weight * block[nodes][:, nodes] for block in row] for row in self._grad_div]
+        return csr_array(block_array(blocks) + block_diag([mass, mass]))
 
     def relative_divergence(self, velocity: np.ndarray) -> float:
         """‖∇·u‖/‖∇u‖ in L2, of the field inside the elements."""

@@ -71,7 +71,8 @@ def test_vortex_street_converges():
 @pytest.mark.parametrize(
     ("radius", "peak"),
     [
-        pytest.param(0.08, 2.25, marks=pytest.mark.xfail(reason="5.6 % at 2 s on 1,900 points")),
+        (0.08, 2.25),
+        (0.05, 2.25),
         (0.05, 1.25),
         (0.02, 2.25),
         (0.02, 0.25),
