@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class CalmError(ValueError):
     """The base of everything this package raises about what it was given."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As itself through a pipe, from a process that computes to the one that tells."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[CalmError], arguments: tuple[object, ...], state: dict[str, object]) -> CalmError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error
 
 
 class InputError(CalmError):

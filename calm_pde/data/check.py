@@ -15,7 +15,9 @@ from calm_pde.data.storage import DataFile
 from calm_pde.geometry import Box
 from calm_pde.trajectories import SPLITS, Trajectory
 
-_FAR = 20.0  # a point this many times farther from its neighbor than is usual counts as isolated
+_FAR = 20.0  # a point this many times farther from its neighbor than its neighbors are from theirs counts as isolated
+_NEIGHBORS = 8
+_SAME = 1e-9  # points nearer than this, in units of the box, coincide
 _JUMP = 1e3  # a trajectory or frame whose size differs from the usual by this factor counts as a jump in scale
 
 
@@ -106,7 +108,7 @@ class Survey:
         yield _verdict(strange, "scale", "no jumps in scale", f"jump in scale by more than {_JUMP:.0f}", "doubtful")
 
     def _mesh(self, index: int, points: np.ndarray, cells: np.ndarray | None) -> None:
-        found = mesh_problems(points, cells, self.box)
+        found = mesh_problems(points, cells, self.box, self.file.header.grid_shape)
         for name, count in found.items():
             if count:
                 self.first.setdefault(name, index)
@@ -122,8 +124,13 @@ _GEOMETRY: tuple[tuple[str, str, str, Literal["doubtful", "wrong"]], ...] = (
 )
 
 
-def mesh_problems(points: np.ndarray, cells: np.ndarray | None, box: Box) -> dict[str, int]:
-    """How many points are not finite, outside the box, doubled or isolated, and how many cells are wrong."""
+def mesh_problems(
+    points: np.ndarray, cells: np.ndarray | None, box: Box, grid_shape: tuple[int, ...] | None = None
+) -> dict[str, int]:
+    """How many points are not finite, outside the box, doubled or isolated, and how many cells are wrong.
+
+    The outermost points of a structured grid in an open box may coincide: there it is closed, as along the cut of a C-grid.
+    """
     found = dict.fromkeys((name for name, *_ in _GEOMETRY), 0)
     if cells is not None:
         found["cells"] = int(((cells < 0) | (cells >= len(points))).any(axis=1).sum())
@@ -137,11 +144,21 @@ def mesh_problems(points: np.ndarray, cells: np.ndarray | None, box: Box) -> dic
     folded[(folded >= 1.0) & periodic] = 0.0
     if len(points) > 1:
         lengths = np.where(periodic, 1.0, 0.0)
-        nearest = cKDTree(folded, boxsize=lengths if periodic.any() else None).query(folded, k=2)[0][:, 1]
-        usual = np.median(nearest)
-        found["duplicates"] = int((nearest <= 1e-9).sum())
-        found["isolated"] = int((nearest > _FAR * usual).sum()) if usual > 0 else 0
+        count = min(_NEIGHBORS, len(points) - 1)
+        away, near = cKDTree(folded, boxsize=lengths if periodic.any() else None).query(folded, k=count + 1)
+        inner = np.ones(len(points), dtype=bool) if grid_shape is None or periodic.any() else ~_border(grid_shape)
+        found["duplicates"] = int((away[inner, 1] <= _SAME).sum())
+        nearest = np.where(away > _SAME, away, np.inf).min(axis=1)  # of those that do not coincide
+        usual = np.median(nearest[near[:, 1:]], axis=1)
+        found["isolated"] = int((np.isfinite(usual) & np.isfinite(nearest) & (nearest > _FAR * usual)).sum())
     return found
+
+
+def _border(grid_shape: tuple[int, ...]) -> np.ndarray:
+    """(point,) whether a point of a structured grid is the first or the last along any axis."""
+    border = np.ones(grid_shape, dtype=bool)
+    border[(slice(1, -1),) * len(grid_shape)] = False
+    return border.ravel()
 
 
 def _layout(file: DataFile) -> str:

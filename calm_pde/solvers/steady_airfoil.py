@@ -65,7 +65,10 @@ class SteadyAirfoil(Problem):
 
     def description(self) -> Description:
         physical = self.coordinates == "physical"
-        axes = (np.linspace(0, 1, count) for count in self.grid_shape)
+        axes = (
+            np.linspace(0, 1, 2 * (WAKE + SIDE) + 1)[:: self.stride_around],
+            np.linspace(0, 1, OUTWARD + 1)[:: self.stride_outward],
+        )
         return Description(
             name="steady_airfoil",
             fields=tuple(Field(name=name) for name in FIELDS),

@@ -94,8 +94,25 @@ def test_mesh_problems_are_counted() -> None:
     assert mesh_problems(outside, None, box)["box"] == 1
     far = np.concatenate([draw.uniform(0, 0.01, size=(50, 2)), [[0.5, 0.9]]])
     assert mesh_problems(far, None, box)["isolated"] == 1
+    graded = np.stack([1.5 ** -np.arange(30.0), np.full(30, 0.5)], axis=1)  # spacings from 1/3 to 3e-6: none is alone
+    open_box = Box((0.0, 0.0), (1.0, 1.0))
+    assert mesh_problems(graded, None, open_box)["isolated"] == 0
+    assert mesh_problems(np.concatenate([graded, [[1e-5, 0.9]]]), None, open_box)["isolated"] == 1
     assert mesh_problems(np.where(grid == grid[5], np.nan, grid), None, box)["points"] > 0
     assert mesh_problems(grid, np.array([[0, 1, 2], [0, 1, 100]]), box)["cells"] == 1
+
+
+def test_a_structured_grid_may_close_along_its_border() -> None:
+    """A ring of 12 × 4 points stored with its first ray again at the end; not inside, and not one period further."""
+    angle, radius = np.meshgrid(np.linspace(0, 2 * np.pi, 13), np.linspace(0.2, 0.5, 4), indexing="ij")
+    ring = np.stack([0.5 + radius * np.cos(angle), 0.5 + radius * np.sin(angle)], axis=-1)
+    box, wrapping = Box((0.0, 0.0), (1.0, 1.0)), Box((0.0, 0.0), (1.0, 1.0), (True, False))
+    assert mesh_problems(ring.reshape(-1, 2), None, box)["duplicates"] == 8
+    assert mesh_problems(ring.reshape(-1, 2), None, box, (13, 4))["duplicates"] == 0
+    ring[5, 2] = ring[6, 2]
+    assert mesh_problems(ring.reshape(-1, 2), None, box, (13, 4))["duplicates"] == 2
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, 11), np.linspace(0, 1, 5), indexing="ij"), -1).reshape(-1, 2)
+    assert mesh_problems(grid, None, wrapping, (11, 5))["duplicates"] == 10
 
 
 @pytest.mark.parametrize("make", [shared_source, own_source])

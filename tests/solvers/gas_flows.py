@@ -1,4 +1,4 @@
-"""Flows of a gas with known solutions, on irregular triangles: a traveling vortex and Sod's tube; and lift by a panel method."""
+"""Flows with known solutions: a traveling vortex and Sod's tube on irregular triangles, and lift by a panel method."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def panel_lift(outline: np.ndarray, degrees: float) -> float:
     along = np.diff(nodes, axis=0)
     lengths = np.linalg.norm(along, axis=1)
     tangents = along / lengths[:, None]
-    normals = np.stack([tangents[:, 1], -tangents[:, 0]], axis=1) * -1
+    normals = np.stack([-tangents[:, 1], tangents[:, 0]], axis=1)
     middles = 0.5 * (nodes[1:] + nodes[:-1])
     away = middles[:, None] - nodes[None, :-1]
     x, y = (away * tangents).sum(axis=2), (away * normals).sum(axis=2)
@@ -86,7 +86,7 @@ def panel_lift(outline: np.ndarray, degrees: float) -> float:
     angle = np.arctan2(y * lengths, y**2 + x * (x - lengths)) / (2 * np.pi)
     np.fill_diagonal(angle, 0.5)
     # velocity of a panel with vorticity 1 at its first or second end and 0 at the other, in its own axes
-    second = (x * angle + y * far) / lengths, (1 - 0) * (x * far + lengths / (2 * np.pi) - y * angle) / lengths
+    second = (x * angle + y * far) / lengths, (x * far + lengths / (2 * np.pi) - y * angle) / lengths
     first = angle - second[0], far - second[1]
     count = len(lengths)
     matrix, right = np.zeros((count + 1, count + 1)), np.zeros(count + 1)

@@ -6,13 +6,25 @@ import numpy as np
 import pytest
 
 from calm_pde.errors import ConfigError
-from calm_pde.solvers import PROBLEMS, Burgers, Compressible, Cylinder, Elasticity, NavierStokes, Problem
+from calm_pde.solvers import (
+    PROBLEMS,
+    Airfoil,
+    Burgers,
+    Compressible,
+    Cylinder,
+    Elasticity,
+    NavierStokes,
+    Problem,
+    SteadyAirfoil,
+)
 
 SMALL = {
     "burgers": Burgers(points=64, frames=3, duration=0.05),
     "navier_stokes": NavierStokes(points=16, resolution=32, frames=3, first_time=0.1, spacing=0.1),
     "compressible": Compressible(points=8, frames=3, duration=0.05),
     "cylinder": Cylinder(points=200, frames=3, spacing=0.02),
+    "airfoil": Airfoil(points=400, frames=3, spacing=0.4),
+    "steady_airfoil": SteadyAirfoil(points=400, stride_around=10, stride_outward=5, fall=0.02),
     "elasticity": Elasticity(around=12, outward=7, elements_around=24, elements_outward=12),
 }
 

@@ -25,7 +25,7 @@ def c_grid(section: Section) -> np.ndarray:
     chord = np.linspace(0.0, 1.0, SIDE + 1)
     lower, upper = section.side(chord[::-1], -1), section.side(chord, 1)
     behind = np.stack([along[1:], np.full(WAKE, lower[0, 1])], axis=1)
-    wall = np.concatenate([behind[::-1], lower, upper[1:], behind])
+    wall = np.concatenate([behind[::-1], lower, upper[1:-1], lower[:1], behind])
     angle = -0.5 * np.pi - np.linspace(0, np.pi, 2 * SIDE + 1)
     front = np.stack([1 + _RADIUS * np.cos(angle), _RADIUS * np.sin(angle)], axis=1)
     below, above = (np.stack([along[1:], np.full(WAKE, sign * _RADIUS)], axis=1) for sign in (-1, 1))

@@ -17,7 +17,7 @@ _POINTS, _AROUND, _GROWTH = 5200, 200, 0.1  # about so many points come of this 
 _FEWEST = 40  # points of an outline
 _ROOM = 1.3  # edges beside the outline over those of it: at equal length netgen would divide the outline's
 _STEEPEST = 0.3  # growth of edges that netgen adds by itself
-_TRIES, _NEARLY = 6, 0.02
+_TRIES, _NEARLY = 4, 0.03
 _EXACT = 1e-9
 
 
