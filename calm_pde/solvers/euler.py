@@ -51,7 +51,8 @@ class Euler:
         here = primitive(state)
         first, second = self.dual.ends
         one, other = np.take(here, first, axis=1), np.take(here, second, axis=1)
-        slopes, jump = self._slopes(here), other - one
+        jump = other - one
+        slopes = self._slopes(here, jump)
         ahead = weights if weights is not None else self._weights(slopes, jump)
         left, right = (
             value + sign * 0.5 * (ahead[side] * slopes[side] + (1 - ahead[side]) * jump)
@@ -67,7 +68,8 @@ class Euler:
         """(2, 4, edge) weights w of a state at the two ends of every edge; with these frozen the residual is smooth."""
         here = primitive(state)
         first, second = self.dual.ends
-        return self._weights(self._slopes(here), np.take(here, second, axis=1) - np.take(here, first, axis=1))
+        jump = np.take(here, second, axis=1) - np.take(here, first, axis=1)
+        return self._weights(self._slopes(here, jump), jump)
 
     def jacobian(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Derivatives of a first-order residual with the simplest damping, ½ the fastest wave, as 4 × 4 blocks.
@@ -109,10 +111,9 @@ class Euler:
         scale = 0.5 * density * speed**3
         return float((force[1] * u - force[0] * v) / scale), float((force[0] * u + force[1] * v) / scale)
 
-    def _slopes(self, here: np.ndarray) -> np.ndarray:
+    def _slopes(self, here: np.ndarray, jump: np.ndarray) -> np.ndarray:
         """(2, 4, edge) 2∇W·d − ΔW at both ends of every edge."""
         (x, y), dual = self.dual.gradients(here), self.dual
-        jump = np.take(here, dual.ends[1], axis=1) - np.take(here, dual.ends[0], axis=1)
         ends = (np.take(x, end, axis=1) * dual.offsets[0] + np.take(y, end, axis=1) * dual.offsets[1] for end in dual.ends)
         return np.stack([2 * end - jump for end in ends])
 

@@ -116,7 +116,7 @@ def test_a_mirrored_mesh_has_the_mirrored_residual():
 
 
 def test_the_jacobian_is_that_of_a_first_order_flux():
-    """Summed over a closed region with slip walls, mass and energy have no derivative; and its rows fit the blocks' places."""
+    """Summed over a closed region with slip walls, mass and energy do not change, whatever the state."""
     dual = DualMesh(box_mesh((0, 0), (1, 1), 4, 4))
     euler = Euler(dual, free_stream(0.3), walls=["edge"])
     own, ahead, back = euler.jacobian(euler.uniform())
