@@ -111,12 +111,14 @@ def test_corners_of_the_range_stay_positive(corner):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", [850, 2000])
-def test_the_whole_range_stays_positive(points):
+@pytest.mark.parametrize(
+    ("points", "machs", "angles"), [(850, (0.2, 0.45, 0.7), (-25, -12, 0, 12, 25)), (2000, (0.7,), (-25, 25))]
+)
+def test_the_whole_range_stays_positive(points, machs, angles):
     """A grid of Mach numbers and angles to the last frame; density, pressure and entropy stay away from zero."""
     problem = Airfoil(points=points)
-    for mach in (0.2, 0.45, 0.7):
-        for angle in (-25.0, -12.0, 0.0, 12.0, 25.0):
+    for mach in machs:
+        for angle in angles:
             fields, tries = None, 0
             while fields is None and tries < 3:
                 fields, tries = problem.flow(mach, angle, 0.2 / 2**tries), tries + 1
