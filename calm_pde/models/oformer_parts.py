@@ -92,7 +92,7 @@ class Encoder(nn.Module):
             x = self.join(beside(x, _kinds(self.node_types, place)))
         skip = x
         for block, scale in zip(self.blocks, config.rotary_scales, strict=True):
-            x = block(x, place, config.frequency(scale))
+            x = checkpoint(block, x, place, config.frequency(scale), use_reentrant=False)
         return self.out(x if self.norm is None else self.norm(x + skip))
 
 
@@ -161,7 +161,7 @@ class Decoder(nn.Module):
         turn = rotation(there.points, width, frequency)
         context_turn = turn if place is there else rotation(place.points, width, frequency)
         x = x + self.attention(x, turn, self.dropout(encoded), context_turn, there.mask, place.mask)
-        x = x + self.mlp(x)
+        x = x + checkpoint(self.mlp, x, use_reentrant=False)
         if self.mixing is not None:
             x = x + self.mixing(x, turn, mask=there.mask)
         return self.widen(x)

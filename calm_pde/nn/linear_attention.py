@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import nn
 from torch.nn.functional import gelu, layer_norm
+from torch.utils.checkpoint import checkpoint
 
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.precision import full_precision
@@ -21,8 +22,8 @@ _EPSILON = 1e-5
 class Rotation(NamedTuple):
     """Cosine and sine of each point's angles, one block of channels per axis; heads share them."""
 
-    cosine: Float[Tensor, "#batch 1 point dim half"]
-    sine: Float[Tensor, "#batch 1 point dim half"]
+    cosine: Float[Tensor, "#batch point dim half"]
+    sine: Float[Tensor, "#batch point dim half"]
 
 
 def rotation(positions: Float[Tensor, "*cloud point dim"], width: int, frequency: float) -> Rotation:
@@ -34,11 +35,11 @@ def rotation(positions: Float[Tensor, "*cloud point dim"], width: int, frequency
     half = width // (2 * positions.shape[-1])
     with full_precision(positions):
         powers = torch.arange(half, dtype=torch.float64, device=positions.device) / max(half, 1)
-        angles = (positions.double() * frequency)[:, None, ..., None] * 10_000.0**-powers
+        angles = (positions.double() * frequency)[..., None] * 10_000.0**-powers
         return Rotation(angles.cos().to(positions.dtype), angles.sin().to(positions.dtype))
 
 
-def rotated(x: Float[Tensor, "batch head point channel"], turn: Rotation) -> Float[Tensor, "batch head point channel"]:
+def rotated(x: Float[Tensor, "batch point channel"], turn: Rotation) -> Float[Tensor, "batch point channel"]:
     """(x₁, x₂) ↦ (x₁ cos − x₂ sin, x₂ cos + x₁ sin) for the two halves of each axis' block; channels left over stay."""
     dim, half = turn.cosine.shape[-2:]
     blocks, rest = x[..., : 2 * dim * half], x[..., 2 * dim * half :]
@@ -82,11 +83,34 @@ class LinearAttention(nn.Module):
         mask: Bool[Tensor, "batch query"] | None = None,
         context_mask: Bool[Tensor, "batch point"] | None = None,
     ) -> Float[Tensor, "batch query channel"]:
-        """Masks tell the real ones among x and among the context; the others must be finite and change nothing."""
+        """Masks tell the real ones among x and among the context; the others must be finite and change nothing.
+
+        Heads come one after the other, and of several each is computed again in backward: memory is that of one head.
+        """
         if context is None or context_turn is None:
             context, context_turn, context_mask = x, turn, mask
-        query = self._by_head(self.to_query(x))
-        key, value = self._by_head(self.to_key(context)), self._by_head(self.to_value(context))
+        if self.heads == 1 or self.to_out is None:
+            return self._attended(0, x, turn, context, context_turn, mask, context_mask)
+        out = self.to_out.bias
+        for head, weight in enumerate(self.to_out.weight.split(x.shape[-1], dim=1)):
+            arguments = (head, x, turn, context, context_turn, mask, context_mask)
+            out = out + nn.functional.linear(checkpoint(self._attended, *arguments, use_reentrant=False), weight)
+        return out
+
+    def _attended(
+        self,
+        head: int,
+        x: Tensor,
+        turn: Rotation,
+        context: Tensor,
+        context_turn: Rotation,
+        mask: Tensor | None,
+        context_mask: Tensor | None,
+    ) -> Float[Tensor, "batch query channel"]:
+        """q (kᵀ v) / N of one head."""
+        rows = slice(head * x.shape[-1], (head + 1) * x.shape[-1])
+        query = nn.functional.linear(x, self.to_query.weight[rows])
+        key, value = (nn.functional.linear(context, layer.weight[rows]) for layer in (self.to_key, self.to_value))
         if self.kind == "fourier":
             query = self._normalized(query, self.first_norm, mask)
             key = self._normalized(key, self.second_norm, context_mask)
@@ -96,25 +120,21 @@ class LinearAttention(nn.Module):
         query, key = rotated(query, turn), rotated(key, context_turn)
         count: Tensor | int = context.shape[1]
         if context_mask is not None:
-            key = key.masked_fill(~context_mask[:, None, :, None], 0.0)
-            count = context_mask.sum(dim=1).view(-1, 1, 1, 1)
-        out = (query @ ((key.mT @ value.to(key.dtype)) / count)).transpose(1, 2).flatten(2)
-        return out if self.to_out is None else self.to_out(out)
-
-    def _by_head(self, x: Float[Tensor, "batch point features"]) -> Float[Tensor, "batch head point channel"]:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            key = key.masked_fill(~context_mask[..., None], 0.0)
+            count = context_mask.sum(dim=1).view(-1, 1, 1)
+        return query @ ((key.mT @ value.to(key.dtype)) / count)
 
     def _normalized(
         self,
-        x: Float[Tensor, "batch head point channel"],
+        x: Float[Tensor, "batch point channel"],
         affine: nn.LayerNorm | None,
         mask: Bool[Tensor, "batch point"] | None,
-    ) -> Float[Tensor, "batch head point channel"]:
+    ) -> Float[Tensor, "batch point channel"]:
         if affine is not None:
             return affine(x)
         if self.norm == "token":
             return layer_norm(x, x.shape[-1:], eps=_EPSILON)
-        weight = x.new_ones(x.shape[-2], 1) if mask is None else mask[:, None, :, None].to(x.dtype)
+        weight = x.new_ones(x.shape[-2], 1) if mask is None else mask[..., None].to(x.dtype)
         count = weight.sum(dim=-2, keepdim=True)
         centered = x - (weight * x).sum(dim=-2, keepdim=True) / count
         return centered * ((weight * centered.square()).sum(dim=-2, keepdim=True) / count + _EPSILON).rsqrt()

@@ -89,7 +89,7 @@ def test_equals_the_sum_over_pairs(kind, norm, dim, heads, cross):
 
 
 def test_products_of_rotated_vectors_depend_on_differences_of_positions():
-    q, k = random_cloud(2, 12).view(2, 1, 1, 1, 12)
+    q, k = random_cloud(2, 12).view(2, 1, 1, 12)
     a, b, shift = random_cloud(3, 2, seed=1).view(3, 1, 1, 2)
 
     def product(a, b):
@@ -102,7 +102,7 @@ def test_products_of_rotated_vectors_depend_on_differences_of_positions():
 def test_angles_are_precise_in_single_precision_and_shared_by_heads():
     positions = random_cloud(50, 1).float()
     turn = rotation(positions, 96, 8 * 1024.0)
-    assert turn.cosine.shape == (1, 1, 50, 1, 48)
+    assert turn.cosine.shape == (1, 50, 1, 48)
     exact = rotation(positions.double(), 96, 8 * 1024.0)
     assert float((turn.sine.double() - exact.sine).abs().max()) < 1e-7
     with torch.autocast("cpu", torch.bfloat16):
@@ -112,7 +112,7 @@ def test_angles_are_precise_in_single_precision_and_shared_by_heads():
 
 def test_the_norm_of_tokens_is_a_layer_norm_without_affine_map():
     module = LinearAttention(6, 1, "galerkin", "token", None).double()
-    x = random_cloud(20, 6).view(1, 1, 20, 6)
+    x = random_cloud(20, 6).view(1, 20, 6)
     assert torch.equal(module._normalized(x, None, None), layer_norm(x, (6,)))
 
 
