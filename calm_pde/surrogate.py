@@ -174,7 +174,8 @@ class Surrogate:
         steps = self._steps(times)
         with torch.no_grad():
             if self.task == "rollout":
-                found = self.model(state, cloud, queries=asked, node_type=kinds, **self._asked(steps))
+                wanted, places = self._asked(steps)
+                found = self.model(state, cloud, queries=asked, node_type=kinds, **wanted)[:, places]
             else:
                 found = self.model(state, cloud, queries=asked, node_type=kinds)
         out = self.card.statistics.physical(found).cpu().numpy()
@@ -186,18 +187,21 @@ class Surrogate:
             raise InputError("bake", expected="a CALM-PDE surrogate", got=self.card.kind, fix="Use solve.")
         return BakedSurrogate(self, points, queries, node_type)
 
-    def _asked(self, steps: list[float]) -> dict[str, Any]:
-        whole = steps == [float(step) for step in range(1, len(steps) + 1)]
-        if whole:
-            return {"num_steps": len(steps)}
-        if not isinstance(self.model, CalmPDE):
-            raise InputError(
-                "times",
-                expected=f"whole frames of {self.card.spacing:g}",
-                got=str(steps),
-                fix=f"{self.card.kind} has no others.",
-            )
-        return {"times": steps}
+    def _asked(self, steps: list[float]) -> tuple[dict[str, Any], slice | list[int]]:
+        """What to ask the model for, and where the steps stand in its answer."""
+        if steps == [float(step) for step in range(1, len(steps) + 1)]:
+            return {"num_steps": len(steps)}, slice(None)
+        if isinstance(self.model, CalmPDE):
+            return {"times": steps}, slice(None)
+        for step in steps:
+            if step != round(step):
+                raise InputError(
+                    "times",
+                    expected=f"whole frames, multiples of {self.card.spacing:g}, since {self.card.kind} has no others",
+                    got=f"{step * self.card.spacing:g}, which is {step:g} frames",
+                    fix="Ask at whole frames, or train a model that is continuous in time (calm).",
+                )
+        return {"num_steps": round(steps[-1])}, [round(step) - 1 for step in steps]
 
     def asked_times(self, times: Sequence[float] | np.ndarray | None = None) -> np.ndarray:
         """The times that `solve` answers, physical, from the initial state: those given, or the trained frames."""
@@ -315,7 +319,7 @@ class BakedSurrogate:
         state = self.surrogate._state(initial, self.points)
         single = state.ndim == 2
         steps = self.surrogate._steps(times)
-        asked = self.surrogate._asked(steps) if self.surrogate.task == "rollout" else {}
+        asked = self.surrogate._asked(steps)[0] if self.surrogate.task == "rollout" else {}
         found = self.baked(state[None] if single else state, **asked)
         out = self.surrogate.card.statistics.physical(found).cpu().numpy()
         return out[0] if single else out

@@ -24,14 +24,15 @@ def epoch_windows(
     seed: int,
     epoch: int,
     random_starts: bool = False,
+    room: int = 2,
     per_trajectory: int = 1,
 ) -> list[Window]:
     """Every trajectory `per_trajectory` times, in an order of the epoch's own.
 
-    With `random_starts` each window draws its own first frame, while it is at least two frames shorter than the
+    With `random_starts` each window draws its own first frame, while it is at least `room` frames shorter than the
     trajectory; otherwise all start at frame 0.
     """
-    draws = random_starts and length <= num_frames - 2
+    draws = random_starts and length <= num_frames - room
     found = []
     for position in range(num_trajectories):
         keyed = np.random.default_rng([seed, epoch, position])

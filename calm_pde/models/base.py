@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import PositiveInt
@@ -19,10 +19,25 @@ AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
 Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
 
 
+class Stage(NamedTuple):
+    """A stage of training, in which one part of a model learns on windows of so many frames."""
+
+    name: str
+    frames: int
+
+
 class Model(nn.Module, ABC):
     """Maps a state on points to later states at queries; built from its config, in unit coordinates."""
 
+    reconstructs: ClassVar[bool] = False
+    """Whether `rollout` begins with the state as the decoder gives it back; otherwise with the state itself, in no loss."""
+
     config: ModelConfig
+
+    @property
+    def num_parameters(self) -> int:
+        """How many real numbers are learned; a complex one counts as two."""
+        return sum(weight.numel() * (2 if weight.is_complex() else 1) for weight in self.parameters())
 
     @abstractmethod
     def forward(
@@ -60,6 +75,8 @@ class ModelConfig(Config, ABC):
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     """Sizes for known problems, by name."""
+    stages: ClassVar[tuple[Stage, ...]] = ()
+    """How the model is trained part by part, in this order (`Staged`); empty where it is trained as a whole."""
 
     dim: PositiveInt
     in_channels: PositiveInt

@@ -147,6 +147,8 @@ class CalmNeighbors(NamedTuple):
 class CalmPDE(Model):
     """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder)."""
 
+    reconstructs = True
+
     def __init__(self, config: CalmConfig, mesh: Mesh | None = None, seed: int = 0) -> None:
         super().__init__()
         self.config: CalmConfig = config

@@ -114,4 +114,9 @@ def predicted_peak(
         if training:
             (u - new(*u.shape)).square().mean().backward()
     SCRATCH.clear()
+    return process_bytes(live)
+
+
+def process_bytes(live: LiveBytes) -> int:
+    """What a process takes for what was alive at the most."""
     return int(ALLOCATOR_SHARE * live.peak) + PROCESS_BYTES

@@ -16,6 +16,8 @@ from calm_pde.models.base import Model, ModelConfig
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.types import Float, Tensor
 
+_ROUNDING = 1e-5  # of a time: what a file may have done to evenly spaced ones
+
 
 class StepwiseConfig(ModelConfig):
     """The configuration of a model whose answers are its next inputs."""
@@ -113,9 +115,9 @@ class Stepwise(Model):
 
 
 def whole_frames(times: Sequence[float]) -> list[int]:
-    """The times as numbers of frames."""
+    """The times as numbers of frames; what is one but for rounding is one."""
     times = frames(None, times) if len(times) else []
-    broken = [time for time in times if time != round(time)]
+    broken = [time for time in times if abs(time - round(time)) > _ROUNDING * max(1.0, time)]
     if broken:
         raise InputError(
             "times",

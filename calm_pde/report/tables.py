@@ -11,7 +11,7 @@ from calm_pde.scores import Evaluation, FieldErrors, Scores, Spread
 def facts(findings: Findings) -> list[list[str]]:
     """What was trained, on what, how long, where, as pairs of a word and a text; what is not known is left out."""
     card, evaluation, known = findings.surrogate.card, findings.evaluation, findings.surrogate.card.provenance
-    parameters = sum(weight.numel() for weight in findings.surrogate.model.parameters())
+    parameters = findings.surrogate.model.num_parameters
     name = {"calm": "CALM-PDE"}.get(card.kind, card.kind)
     low, high = evaluation.num_points
     points = f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -49,11 +49,36 @@ class TrainConfig(Config):
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
     """On everything but biases, norms, query positions, Fourier frequencies and the localities of position attention."""
     schedule: Literal["cosine", "one_cycle", "constant"] = "cosine"
-    """Of the learning rate, stepped every iteration; cosine falls to 0 without warm-up, one_cycle rises for 30 % first."""
+    """Of the learning rate, stepped every iteration; cosine falls without warm-up, one_cycle rises first."""
+    lowest_rate: Annotated[float, Field(ge=0)] = 0.0
+    """Where cosine ends."""
+    rise: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """one_cycle: the share of steps in which the rate rises."""
+    rise_from: Annotated[float, Field(gt=1)] = 25.0
+    """one_cycle: it starts at learning_rate divided by this, and ends at a 10⁴-th of that."""
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
+    """AdamW's decay of the gradients' mean and mean square."""
     gradient_clip: PositiveFloat | None = None
     """The largest norm of a gradient."""
+    feeding: Literal["rollout", "prefix", "truth"] = "rollout"
+    """What a model is fed after the first frame of a window. rollout: its own answers (windows grow by the curriculum).
+    prefix: whole trajectories, of which frames 1 … t_ar come from its own answers, each later one by one step from the true
+    frame before it; t_ar = clamp(⌊½(1 + tanh((e/E − ½)/0.2))·T⌋, 1, T) grows over the epochs e of E. truth: every frame by
+    one step from the true one before it. The last two are for models that go from frame to frame (fno, pit, lno, …)."""
+    frames_at_once: PositiveInt | None = None
+    """prefix, truth: how many steps from true frames are computed together; the backward pass then computes them again.
+    All at once by default."""
+    input_noise: Annotated[float, Field(ge=0)] = 0.0
+    """σ of the noise N(0, σ²) on every frame of the data that a model is fed, normalized."""
+    stages: tuple[PositiveFloat, ...] = ()
+    """Shares of the epochs for the stages of a model that is trained part by part (aroma); equal by default."""
     curriculum: bool = True
     """Whether windows grow during training."""
+    growth: Literal["tanh", "linear"] = "tanh"
+    """How they grow from first_length to all T frames: as n₀ + ⌊½(1 + tanh((e/E − ½)/0.3))·T⌋ at epoch e of E, or as
+    OFormer's: constant, then linear, n₀ + 2⌊max(0, 2e/(rE) − 1)·(T − n₀)/2⌋ up to epoch rE, whole from then on."""
+    growth_share: Annotated[float, Field(gt=0, le=1)] = 0.16
+    """linear: r."""
     first_length: PositiveInt = 7
     """n₀: frames of a window at the start, the first included."""
     random_starts: bool = True
@@ -61,7 +86,7 @@ class TrainConfig(Config):
     windows_per_trajectory: PositiveInt = 1
     """Windows drawn from each trajectory per epoch."""
     reconstruction: bool = True
-    """Whether frame 0 is in the loss."""
+    """Whether frame 0 is in the loss of a model that decodes it (calm); it never is in that of others."""
     reduction: Literal["frame", "spacetime"] = "frame"
     """The norm in the loss: over the points of each frame (the paper's formula), or over space and time (its Burgers runs)."""
     random_offset: Annotated[float, Field(ge=0)] = 0.0
@@ -73,7 +98,7 @@ class TrainConfig(Config):
     average: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
     seed: int = 0
-    """Of weights, order, windows and offsets."""
+    """Of weights, order, windows, offsets and noise."""
     workers: NonNegativeInt = 0
     """Processes that read ahead."""
     validation: Literal[0, 1] = 1

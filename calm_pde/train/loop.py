@@ -23,18 +23,20 @@ from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.errors import ConfigError, TrainingError
 from calm_pde.folders import make_folder, replace_file
 from calm_pde.metrics import relative_l2, relative_l2_spacetime
+from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
 from calm_pde.surrogate import Surrogate, card_of, load_weights
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
 from calm_pde.train.config import Recipe, initial_model, model_config
-from calm_pde.train.curriculum import window_length
 from calm_pde.train.objective import Objective
-from calm_pde.train.optimizer import adamw, learning_rate, load_optimizer_state, optimizer_state
+from calm_pde.train.optimizer import adamw, load_optimizer_state, optimizer_state
+from calm_pde.train.plan import Plan
 from calm_pde.train.processes import Processes
 from calm_pde.train.queries import QueryRecord
 from calm_pde.train.record import Record
 from calm_pde.train.show import Show
 from calm_pde.train.signals import StopSignals, deaf_children
+from calm_pde.train.stages import freeze
 from calm_pde.types import Tensor
 
 _HARMLESS = ("workers", "save_every", "save_epochs", "keep", "tensorboard")  # settings that change no number
@@ -64,11 +66,12 @@ class Trainer:
         if self.config.precision == "float64":
             self.model.double()
         self.model.to(self.processes.device)
-        self.objective = Objective(self.surrogate, self.config)
-        self.optimizer = adamw(self.model, self.config.learning_rate, self.config.weight_decay)
+        self.plan = Plan(self.config, self.model.config, self.data.num_frames, self.data.even)
+        self.objective = Objective(self.surrogate, self.config, self.plan)
+        self.position = Position()
+        self.optimizer = self._optimizer()
         self.average = {} if self.config.average is None else self._weights()
         self.best: dict[str, Tensor] = {}
-        self.position = Position()
         self.queries = QueryRecord()
         self._signals = StopSignals()
         self._leaving: int | None = None
@@ -81,7 +84,11 @@ class Trainer:
     @property
     def num_steps(self) -> int:
         """Of the whole training."""
-        return self.config.epochs * math.ceil(len(self.data) * self.config.windows_per_trajectory / self.config.batch_size)
+        return self.config.epochs * self.epoch_steps
+
+    @property
+    def epoch_steps(self) -> int:
+        return math.ceil(len(self.data) * self.config.windows_per_trajectory / self.config.batch_size)
 
     def fit(self) -> Path:
         """Train to the end; the folder of the surrogate that was best on the validation split."""
@@ -106,8 +113,8 @@ class Trainer:
             position.step += 1
             if self.record is not None:
                 rate = self.optimizer.param_groups[0]["lr"]
-                length = self.length(position.epoch)
-                self.record.add(step=position.step, epoch=position.epoch, loss=loss, learning_rate=rate, length=length)
+                told = self.plan.told(position.epoch)
+                self.record.add(step=position.step, epoch=position.epoch, loss=loss, learning_rate=rate, **told)
             self.show.step(self, loss)
             self._agree_to_leave()
             over = position.batch == len(groups)
@@ -123,7 +130,7 @@ class Trainer:
         position, config = self.position, self.config
         error = None
         due = position.epoch % config.validate_every == 0 or position.epoch == config.epochs
-        if self.held is not None and due:
+        if self.held is not None and due and self.plan.selects(position.epoch - 1):
             error = self.validate()
             if error < position.best:
                 position.best, position.best_epoch = error, position.epoch
@@ -133,6 +140,7 @@ class Trainer:
             mean = sum(losses) / len(losses) if losses else None
             self.record.add(step=position.step, epoch=position.epoch, mean_loss=mean, validation=error, best=position.best)
         self.show.epoch(self, losses, error)
+        self._enter_stage()
         self._agree_to_leave()
         if self._leaving is not None or position.epoch % config.save_epochs == 0 or position.epoch == config.epochs:
             self._save()
@@ -142,13 +150,13 @@ class Trainer:
         """One optimizer step on this process's share of a batch; the loss of the whole batch."""
         position, config = self.position, self.config
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(position.step, self.num_steps, config.learning_rate, config.schedule)
+            group["lr"] = self.plan.learning_rate(position.epoch, position.step, self.epoch_steps)
         self.optimizer.zero_grad(set_to_none=True)
         self._seed()
         offset = self._offset(batch.points.shape[-1])
         total = torch.zeros((), dtype=torch.float64)
         for part in batch.parts(config.accumulate):
-            loss = self.objective.losses(part, offset).sum() * weight
+            loss = self.objective.losses(part, position.epoch, offset).sum() * weight
             loss.backward()
             total += loss.detach().double().cpu()
         self.processes.sum_gradients(self.model.parameters())
@@ -163,6 +171,31 @@ class Trainer:
             for name, weights in self.model.state_dict().items():
                 self.average[name].lerp_(weights, 1 - config.average)
         return value
+
+    def _optimizer(self) -> torch.optim.AdamW:
+        """A fresh one, of what learns in the stage at hand."""
+        freeze(self.model, self.plan.span(self.position.epoch).stage)
+        return adamw(self.model, self.config.learning_rate, self.config.weight_decay, self.config.betas)
+
+    def _enter_stage(self) -> None:
+        """At the border of two stages: the next builds on what the last one kept, and starts with an optimizer of its own."""
+        begin, _, stage = self.plan.span(self.position.epoch)
+        if stage is None or self.position.epoch != begin or not isinstance(self.model, Staged):
+            return
+        self.model.load_state_dict(self._kept_weights())
+        self.model.eval()
+        self.model.prepare(stage.name, self._training_frames())
+        self.average = {} if self.config.average is None else self._weights()
+        self.optimizer = self._optimizer()
+
+    def _training_frames(self) -> Iterator[Frames]:
+        """All training trajectories, whole and in order; every process goes through all of them."""
+        dtype = next(self.model.parameters()).dtype
+        for batch in self.data.batches(grouped(whole_windows(len(self.data), self.data.num_frames), self.config.batch_size)):
+            batch = self._finite(batch).to(self.processes.device)
+            kinds = batch.node_type if self.surrogate.takes_node_types else None
+            values = self.surrogate.card.statistics.normalized(batch.fields.to(dtype))
+            yield Frames(values, batch.points.to(dtype), batch.mask, kinds)
 
     @torch.no_grad()
     def validate(self) -> float:
@@ -186,24 +219,17 @@ class Trainer:
         total = self.processes.sum(total.to(self.processes.device))
         return float(total[0] / total[1])
 
-    def length(self, epoch: int) -> int:
-        """Frames of a window of this epoch, the first included."""
-        frames = self.data.num_frames
-        if self.surrogate.task != "rollout":
-            return 1
-        return window_length(epoch, self.config.epochs, frames, self.config.first_length) if self.config.curriculum else frames
-
     def groups(self, epoch: int) -> list[list[Window]]:
         """The batches of an epoch, a function of seed and epoch alone."""
         config = self.config
         windows = epoch_windows(
             len(self.data),
             self.data.num_frames,
-            self.length(epoch),
+            self.plan.length(epoch),
             seed=config.seed,
             epoch=epoch,
-            random_starts=config.random_starts and self.surrogate.task != "steady" and self.data.even,
             per_trajectory=config.windows_per_trajectory,
+            **self.plan.starts(epoch),
         )
         return grouped(windows, config.batch_size)
 
@@ -291,9 +317,10 @@ class Trainer:
                 "Name another run, or say --resume force to go on with the new ones."
             )
         path, device = checkpoint_path(folder, checkpoint.position), self.processes.device
-        load_weights(self.model, checkpoint.weights, path / "weights.safetensors")
-        load_optimizer_state(self.model, self.optimizer, checkpoint.optimizer)
         self.best, self.position, self.queries = checkpoint.best, checkpoint.position, QueryRecord(checkpoint.queries)
+        load_weights(self.model, checkpoint.weights, path / "weights.safetensors")
+        self.optimizer = self._optimizer()
+        load_optimizer_state(self.model, self.optimizer, checkpoint.optimizer)
         average = checkpoint.average or self._weights()  # an average that starts now starts from these weights
         self.average = {} if self.config.average is None else {name: value.to(device) for name, value in average.items()}
         restore_random(path)

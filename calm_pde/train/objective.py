@@ -1,4 +1,4 @@
-"""What is minimized: the relative L2 error of normalized fields over a window. The seam where other ways of training fit in."""
+"""What is minimized: the relative L2 error of normalized fields over a window, or what a stage of a model asks for."""
 
 from __future__ import annotations
 
@@ -7,52 +7,100 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from calm_pde.batch import Batch
+from calm_pde.errors import ConfigError
 from calm_pde.metrics import relative_l2, relative_l2_spacetime
+from calm_pde.models.draws import Draws
+from calm_pde.models.staged import Frames, Staged
+from calm_pde.models.stepwise import Stepwise
 from calm_pde.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
+from calm_pde.train.plan import Plan
 from calm_pde.types import Float, Tensor
+
+_NOISE = 3  # what tells its draws from others of the same seed and epoch
 
 
 class Objective:
-    """The loss of each window of a batch; `Surrogate.task` says what of it is given and what is wanted.
+    """The loss of each window of a batch; `Surrogate.task` and `train.feeding` say what is given and what is wanted.
 
-    - `rollout`: frame 0 is given, all frames are wanted, frame 0 among them with `reconstruction`.
+    - `rollout`: frame 0 is given, all others are wanted, frame 0 too with `reconstruction` of a model that decodes it; by
+      `train.feeding`, true frames are given as well.
     - `steady`: the features are given, one field is wanted.
     - `autoencoder`: frame 0 is given and wanted.
+    - a model in stages has losses of its own.
     """
 
-    def __init__(self, surrogate: Surrogate, config: TrainConfig) -> None:
-        self.surrogate, self.config = surrogate, config
+    def __init__(self, surrogate: Surrogate, config: TrainConfig, plan: Plan) -> None:
+        self.surrogate, self.config, self.plan = surrogate, config, plan
+        if config.feeding != "rollout" and not isinstance(surrogate.model, Stepwise):
+            raise ConfigError(
+                f"train.feeding: {config.feeding!r} is for models that go from frame to frame on their points, and "
+                f"{surrogate.card.kind} does not. Use 'rollout'."
+            )
 
-    def losses(self, batch: Batch, offset: np.ndarray | None = None) -> Float[Tensor, "batch"]:
+    def losses(self, batch: Batch, epoch: int = 0, offset: np.ndarray | None = None) -> Float[Tensor, "batch"]:
         """Mean over frames and channels of the relative L2 error of normalized fields, per window."""
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
         points = batch.points.to(dtype)
         if offset is not None:
             points = points + points.new_tensor(offset)
+        target = self.surrogate.card.statistics.normalized(batch.fields.to(dtype))
+        frames = Frames(target, points, batch.mask, batch.node_type if self.surrogate.takes_node_types else None)
+        model, stage = self.surrogate.model, self.plan.span(epoch).stage
         with self._autocast(points.device):
-            predicted, first = self._predicted(batch, points, dtype)
-        target = self.surrogate.card.statistics.normalized(batch.fields.to(dtype))[:, first:]
-        predicted = predicted[:, -target.shape[1] :].to(dtype)
+            if stage is not None and isinstance(model, Staged):
+                return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
+            predicted = self._predicted(batch, frames, epoch).to(dtype)
+        target = target[:, -predicted.shape[1] :]
         if self.config.reduction == "spacetime":
             return relative_l2_spacetime(predicted, target, batch.mask).mean(dim=1)
         return relative_l2(predicted, target, batch.mask).mean(dim=(1, 2))
 
-    def _predicted(self, batch: Batch, points: Tensor, dtype: torch.dtype) -> tuple[Tensor, int]:
-        """Normalized frames, and the first frame of the target that they stand for."""
+    def _predicted(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
+        """The last frames of each window, normalized: all of them that are in the loss."""
         surrogate = self.surrogate
-        model, task = surrogate.model, surrogate.task
-        given = surrogate.normalized_input(batch, dtype)
-        kinds = batch.node_type if surrogate.takes_node_types else None
+        model, task, (_, points, mask, kinds) = surrogate.model, surrogate.task, frames
+        given = surrogate.normalized_input(batch, points.dtype)
         if task == "steady":
-            return model(given, points, mask=batch.mask, node_type=kinds), 0
-        times = [] if task == "autoencoder" else batch.times[1:].tolist()
-        predicted = model.rollout(given, points, times, batch.mask, kinds)
+            return model(self._noisy(given[:, None], batch, epoch)[:, 0], points, mask=mask, node_type=kinds)
+        if isinstance(model, Stepwise) and self.config.feeding != "rollout":
+            return self._stepped(model, batch, frames, epoch)
+        given = self._noisy(given[:, None], batch, epoch)[:, 0]
         if task == "autoencoder":
-            return predicted, 0
-        return predicted, 0 if self.config.reconstruction else 1
+            return model.rollout(given, points, [], mask, kinds)
+        predicted = model.rollout(given, points, batch.times[1:].tolist(), mask, kinds)
+        return predicted if self.config.reconstruction and model.reconstructs else predicted[:, 1:]
+
+    def _stepped(self, model: Stepwise, batch: Batch, frames: Frames, epoch: int) -> Tensor:
+        """Frames 1 … T − 1: first those that the model feeds itself, then one step from each true frame that is left."""
+        values, points, mask, kinds = frames
+        inputs = self._noisy(values[:, :-1], batch, epoch)
+        fed, together = self.plan.self_fed(epoch), self.config.frames_at_once
+        found = [model.rollout(inputs[:, 0], points, batch.times[1 : fed + 1].tolist(), mask, kinds)[:, 1:]] if fed else []
+        left = inputs[:, fed:]
+        for part in left.split(together or len(left[0]), dim=1) if len(left[0]) else ():
+            steps = _recomputed if together else Stepwise.following
+            found.append(steps(model, part, points, mask, kinds))
+        return torch.cat(found, dim=1)
+
+    def _noisy(self, values: Float[Tensor, "batch time point channel"], batch: Batch, epoch: int) -> Tensor:
+        if not self.config.input_noise:
+            return values
+        _, time, point, channel = values.shape
+        noise = self._draws(batch, epoch).normal(point, time, channel).transpose(1, 2)
+        return values + self.config.input_noise * noise.to(values)
+
+    def _draws(self, batch: Batch, epoch: int) -> Draws:
+        windows = zip(batch.samples.tolist(), batch.starts.tolist(), strict=True)
+        return Draws([[self.config.seed, epoch, _NOISE, sample, start] for sample, start in windows])
 
     def _autocast(self, device: torch.device) -> Any:
         return torch.autocast(device.type, torch.bfloat16) if self.config.precision == "bfloat16" else nullcontext()
+
+
+def _recomputed(model: Stepwise, *arguments: Tensor | None) -> Tensor:
+    """`following` that keeps nothing of its inside for the backward pass, but computes it again."""
+    return checkpoint(model.following, *arguments, use_reentrant=False)  # pyright: ignore[reportReturnType]

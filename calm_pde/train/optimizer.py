@@ -24,25 +24,42 @@ def decays(model: nn.Module) -> dict[str, bool]:
     }
 
 
-def adamw(model: nn.Module, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
+def adamw(
+    model: nn.Module, learning_rate: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)
+) -> torch.optim.AdamW:
+    """Of what is not frozen."""
     named, decaying = dict(model.named_parameters()), decays(model)
     groups = [
         {"params": [named[name] for name, decay in decaying.items() if decay == wanted], "weight_decay": strength}
         for wanted, strength in ((True, weight_decay), (False, 0.0))
     ]
-    return torch.optim.AdamW(groups, lr=learning_rate)
+    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas)
 
 
-def learning_rate(step: int, num_steps: int, highest: float, schedule: Literal["cosine", "one_cycle", "constant"]) -> float:
-    """At a step 0 … num_steps − 1."""
+def learning_rate(
+    step: int,
+    num_steps: int,
+    highest: float,
+    schedule: Literal["cosine", "one_cycle", "constant"],
+    *,
+    lowest: float = 0.0,
+    rise: float = 0.3,
+    rise_from: float = 25.0,
+) -> float:
+    """At a step 0 … num_steps − 1.
+
+    Args:
+        lowest: where cosine ends.
+        rise: the share of steps in which one_cycle rises, from `highest/rise_from`; it ends at a 10⁴-th of that.
+    """
     if schedule == "constant":
         return highest
     if schedule == "cosine":
-        return highest * 0.5 * (1 + math.cos(math.pi * step / num_steps))
-    rising = 0.3 * num_steps
+        return lowest + (highest - lowest) * 0.5 * (1 + math.cos(math.pi * step / num_steps))
+    rising = rise * num_steps
     if step < rising:
-        return _between(highest / 25, highest, step / rising)
-    return _between(highest, highest / 25e4, (step - rising) / (num_steps - rising))
+        return _between(highest / rise_from, highest, step / rising)
+    return _between(highest, highest / (1e4 * rise_from), (step - rising) / (num_steps - rising))
 
 
 def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -55,12 +72,15 @@ def optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[
 
 
 def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Tensor]) -> None:
+    """Of the parameters that learn; what was kept of others, which a stage has frozen since, is left."""
     named = dict(model.named_parameters())
     for key, value in state.items():
         name, _, entry = key.rpartition("/")
         parameter = named.get(name)
         if parameter is None or (entry != "step" and value.shape != parameter.shape):
             raise FileError("optimizer.safetensors", f"{key} does not belong to this model")
+        if not parameter.requires_grad:
+            continue
         where = value if entry == "step" else value.to(parameter.device)
         optimizer.state[parameter][entry] = where.clone()
 

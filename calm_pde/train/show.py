@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from calm_pde.errors import ConfigError
 from calm_pde.models import CalmPDE
-from calm_pde.models.memory import predicted_peak
+from calm_pde.models.memory import LiveBytes, predicted_peak, process_bytes
+from calm_pde.train.stages import freeze
 
 if TYPE_CHECKING:
     from calm_pde.train.loop import Trainer
@@ -32,15 +34,15 @@ class Show:
         if not trainer.processes.first:
             self.console = Console(quiet=True)
         model, data, config = trainer.model, trainer.data, trainer.config
-        count = sum(parameter.numel() for parameter in model.parameters())
-        words = [f"{trainer.recipe.name}: {count:,} parameters", f"{len(data)} training trajectories"]
+        words = [f"{trainer.recipe.name}: {model.num_parameters:,} parameters", f"{len(data)} training trajectories"]
         words.append(f"{config.epochs} epochs, {trainer.num_steps} steps")
+        seconds, peak = self._estimate(trainer)
         if isinstance(model, CalmPDE):
             steps = None if trainer.surrogate.task != "rollout" else data.num_frames - 1
             points, batch = int(data.file.num_points.max()), min(config.batch_size, len(data))
             peak = predicted_peak(model, points, -(-batch // config.accumulate), steps, own_meshes=data.points is None)
-            words.append(f"at most {peak / 2**20:.0f} MiB a step")
-        words.append(f"about {_duration(self._estimate(trainer))}")
+        words.append(f"at most {peak / 2**20:.0f} MiB a step")
+        words.append(f"about {_duration(seconds)}")
         self._say(", ".join(words))
         if config.tensorboard and trainer.processes.first:
             self._board = _board(trainer)
@@ -58,9 +60,9 @@ class Show:
             self._board.add_scalar("learning rate", trainer.optimizer.param_groups[0]["lr"], trainer.position.step)
         if self._bar is not None and self._task is not None:
             rate = self._windows / max(1e-9, time.perf_counter() - self._start)
-            length = trainer.length(trainer.position.epoch)
             best = trainer.position.best
-            words = f"epoch {trainer.position.epoch} loss {loss:.4f} best {best:.4f} length {length} {rate:.0f} samples/s"
+            told = "".join(f" {_words(name)} {value}" for name, value in trainer.plan.told(trainer.position.epoch).items())
+            words = f"epoch {trainer.position.epoch} loss {loss:.4f} best {best:.4f}{told} {rate:.0f} samples/s"
             self._bar.update(self._task, completed=trainer.position.step, description=words)
 
     def epoch(self, trainer: Trainer, losses: list[float], error: float | None) -> None:
@@ -72,10 +74,10 @@ class Show:
             mean = f"{sum(losses) / len(losses):.4f}" if losses else "–"
             shown = "" if error is None else f", validation {error:.4f}"
             rate = trainer.optimizer.param_groups[0]["lr"]
-            length = trainer.length(done - 1)
+            told = "".join(f", {_words(name)} {value}" for name, value in trainer.plan.told(done - 1).items())
             left = (now - self._start) / max(1, trainer.position.step) * (trainer.num_steps - trainer.position.step)
             self._say(
-                f"epoch {done}/{epochs}: loss {mean}{shown}, length {length}, learning rate {rate:.2e}, "
+                f"epoch {done}/{epochs}: loss {mean}{shown}{told}, learning rate {rate:.2e}, "
                 f"{now - self._epoch_start:.1f} s, {_duration(left)} left"
             )
         self._epoch_start = now
@@ -103,27 +105,37 @@ class Show:
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
-    def _estimate(self, trainer: Trainer) -> float:
-        """Seconds to the end: steps of the shortest and the longest windows are tried, which leaves no trace."""
-        now, last = trainer.position.epoch, trainer.config.epochs - 1
-        if now > last:
-            return 0.0
-        lengths = [trainer.length(epoch) for epoch in range(now, last + 1)]
-        short, long = (_seconds(trainer, epoch) for epoch in (now, last))
-        steps = len(trainer.groups(now))
-        return steps * float(np.interp(lengths, [lengths[0], max(lengths[-1], lengths[0] + 1)], [short, long]).sum())
+    def _estimate(self, trainer: Trainer) -> tuple[float, int]:
+        """Seconds to the end and bytes of a step: a stage's first and last kind of step are tried, which leaves no trace."""
+        seconds, peak = 0.0, 0
+        for span in trainer.plan.spans:
+            epochs = range(max(trainer.position.epoch, span.begin), span.end)
+            if epochs:
+                (short, _), (long, alive) = (_tried(trainer, epoch) for epoch in (epochs[0], epochs[-1]))
+                fed = [trainer.plan.self_fed(epoch) for epoch in epochs]
+                each = np.interp(fed, [fed[0], max(fed[-1], fed[0] + 1)], [short, long])
+                seconds, peak = seconds + trainer.epoch_steps * float(each.sum()), max(peak, alive)
+        return seconds, peak
 
 
-def _seconds(trainer: Trainer, epoch: int) -> float:
-    """Of a step, the second time."""
+def _tried(trainer: Trainer, epoch: int) -> tuple[float, int]:
+    """Seconds of a step of this epoch, the second time, and the bytes that it takes, counted the first time."""
     batch, weight = next(trainer._batches(trainer.groups(epoch)[:1]))
-    seconds = 0.0
-    for _ in range(2):
+    parts = list(batch.parts(trainer.config.accumulate))
+    freeze(trainer.model, trainer.plan.span(epoch).stage)
+    seconds, live = 0.0, LiveBytes()
+    for counted in (nullcontext() if isinstance(trainer.model, CalmPDE) else live, nullcontext()):
         start = time.perf_counter()
-        (trainer.objective.losses(batch).sum() * weight).backward()
+        with counted:
+            (trainer.objective.losses(parts[0], epoch).sum() * weight).backward()
         seconds = time.perf_counter() - start
-    trainer.optimizer.zero_grad(set_to_none=True)
-    return seconds
+    freeze(trainer.model, trainer.plan.span(trainer.position.epoch).stage)
+    trainer.model.zero_grad(set_to_none=True)
+    return seconds * len(parts), process_bytes(live)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _board(trainer: Trainer) -> Any:
