@@ -1,5 +1,6 @@
 """Models and their registry: a new model is one file here and one line below."""
 
+from calm_pde.models.aroma import AromaConfig
 from calm_pde.models.base import Model, ModelConfig
 from calm_pde.models.calm import CalmConfig, CalmPDE
 from calm_pde.models.ffno import FfnoConfig
@@ -11,6 +12,7 @@ from calm_pde.models.pit import PitConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
+    "aroma": AromaConfig,
     "fno": FnoConfig,
     "ffno": FfnoConfig,
     "geo_fno": GeoFnoConfig,

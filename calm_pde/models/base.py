@@ -34,11 +34,6 @@ class Model(nn.Module, ABC):
 
     config: ModelConfig
 
-    @property
-    def num_parameters(self) -> int:
-        """How many real numbers are learned; a complex one counts as two."""
-        return sum(weight.numel() * (2 if weight.is_complex() else 1) for weight in self.parameters())
-
     @abstractmethod
     def forward(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,23 +12,26 @@ from calm_pde.types import Float, Int, Tensor
 
 
 class Draws:
-    """What each window draws, one after the other; the same keys give the same numbers.
+    """What each window draws, call by call; the same keys and the same order of calls give the same numbers.
 
-    A shape that begins with points draws the same for the real ones, however many padded ones follow.
+    A shape that begins with points draws the same for the real ones, however many padded ones follow, and so does every
+    later call.
     """
 
     def __init__(self, keys: Sequence[Sequence[int]]) -> None:
-        self._generators = [np.random.default_rng(list(key)) for key in keys]
+        self._keys = [list(key) for key in keys]
+        self._calls = 0
 
     def normal(self, *shape: int) -> Float[Tensor, "batch *axes"]:
-        return self._stacked([draw.standard_normal(shape, dtype=np.float32) for draw in self._generators])
+        return torch.from_numpy(np.stack(self._drawn(lambda draw: draw.standard_normal(shape, dtype=np.float32))))
 
     def uniform(self, *shape: int) -> Float[Tensor, "batch *axes"]:
-        return self._stacked([draw.random(shape, dtype=np.float32) for draw in self._generators])
+        return torch.from_numpy(np.stack(self._drawn(lambda draw: draw.random(shape, dtype=np.float32))))
 
     def integers(self, count: int) -> Int[Tensor, "batch"]:
         """Of 0 … count − 1."""
-        return torch.tensor([int(draw.integers(count)) for draw in self._generators])
+        return torch.tensor(self._drawn(lambda draw: int(draw.integers(count))))
 
-    def _stacked(self, rows: list[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.stack(rows))
+    def _drawn(self, draw: Callable[[np.random.Generator], Any]) -> list[Any]:
+        self._calls += 1
+        return [draw(np.random.default_rng([*key, self._calls])) for key in self._keys]

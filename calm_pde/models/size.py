@@ -6,7 +6,5 @@ from torch import nn
 
 
 def num_parameters(model: nn.Module) -> int:
-    """Real numbers that training may change: a complex weight counts as two."""
-    return sum(
-        parameter.numel() * (2 if parameter.is_complex() else 1) for parameter in model.parameters() if parameter.requires_grad
-    )
+    """Real numbers that training changes, in whatever stage: a complex weight counts as two."""
+    return sum(parameter.numel() * (2 if parameter.is_complex() else 1) for parameter in model.parameters())

@@ -11,16 +11,23 @@ from calm_pde.types import Float, Tensor
 
 
 class TransformerBlock(nn.Module):
-    """x + Attn(LN(x)), then x + MLP(LN(x)); attention is softmax(QKᵀ/√(head width)) V per head, then one output map."""
+    """x + Attn(LN(x)), then x + MLP(LN(x)); attention is softmax(QKᵀ/√(head width)) V per head, then one output map.
 
-    def __init__(self, width: int, heads: int, generator: torch.Generator | None) -> None:
+    Args:
+        expansion: how many times wider the MLP is inside.
+        bias: whether queries, keys and values have one.
+    """
+
+    def __init__(
+        self, width: int, heads: int, generator: torch.Generator | None, expansion: int = 2, bias: bool = True
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.norm_attention = nn.LayerNorm(width)
-        self.to_qkv = linear(width, 3 * width, generator)
+        self.to_qkv = linear(width, 3 * width, generator, bias)
         self.to_out = linear(width, width, generator)
         self.norm_mlp = nn.LayerNorm(width)
-        self.mlp = PointwiseMLP(width, 2 * width, generator)
+        self.mlp = PointwiseMLP(width, expansion * width, generator)
 
     def forward(self, x: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
         query, key, value = self.to_qkv(self.norm_attention(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calm_pde.models.size import num_parameters
 from calm_pde.report.findings import Findings
 from calm_pde.scores import Evaluation, FieldErrors, Scores, Spread
 
@@ -11,7 +12,7 @@ from calm_pde.scores import Evaluation, FieldErrors, Scores, Spread
 def facts(findings: Findings) -> list[list[str]]:
     """What was trained, on what, how long, where, as pairs of a word and a text; what is not known is left out."""
     card, evaluation, known = findings.surrogate.card, findings.evaluation, findings.surrogate.card.provenance
-    parameters = findings.surrogate.model.num_parameters
+    parameters = num_parameters(findings.surrogate.model)
     name = {"calm": "CALM-PDE"}.get(card.kind, card.kind)
     low, high = evaluation.num_points
     points = f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from calm_pde.errors import ConfigError
 from calm_pde.models import CalmPDE
 from calm_pde.models.memory import LiveBytes, predicted_peak, process_bytes
+from calm_pde.models.size import num_parameters
 from calm_pde.train.stages import freeze
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Show:
         if not trainer.processes.first:
             self.console = Console(quiet=True)
         model, data, config = trainer.model, trainer.data, trainer.config
-        words = [f"{trainer.recipe.name}: {model.num_parameters:,} parameters", f"{len(data)} training trajectories"]
+        words = [f"{trainer.recipe.name}: {num_parameters(model):,} parameters", f"{len(data)} training trajectories"]
         words.append(f"{config.epochs} epochs, {trainer.num_steps} steps")
         seconds, peak = self._estimate(trainer)
         if isinstance(model, CalmPDE):

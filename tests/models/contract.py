@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from calm_pde.config import merged
 from calm_pde.data.statistics import Statistics
 from calm_pde.models import MODELS, Model
 from calm_pde.surrogate import Card, Surrogate
@@ -31,6 +32,7 @@ class Case:
         queries: whether it answers anywhere.
         any_time: whether it answers between frames.
         unfelt: ends of the names of parameters whose gradient is zero by construction, or that no answer depends on.
+        stirred: whether weights are moved a little at first, since those that start at zero hide others.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Case:
     queries: bool = True
     any_time: bool = False
     unfelt: tuple[str, ...] = ()
+    stirred: bool = False
 
     @property
     def dim(self) -> int:
@@ -49,7 +52,12 @@ class Case:
         return self.config["in_channels"]
 
     def build(self, seed: int = 0, **changes: Any) -> Model:
-        return MODELS[self.name].model_validate(self.config | changes).build(seed=seed)
+        model = MODELS[self.name].model_validate(self.config | changes).build(seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in model.parameters() if self.stirred else ():
+                parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+        return model
 
     def __str__(self) -> str:
         extra = "".join(f"_{self.config[key]}" for key in ("form",) if key in self.config)
@@ -66,6 +74,13 @@ _CALM: dict[str, Any] = {
     "fourier_width": 8,
     "fourier_std": 2.0,
 }
+_AROMA: dict[str, Any] = {
+    "in_channels": 2,
+    "out_channels": 2,
+    "autoencoder": {"num_tokens": 5, "latent_channels": 3, "width": 8, "heads": 2, "frequencies": 4, "depth": 2},
+    "dynamics": {"width": 8, "heads": 2, "blocks": 1, "minimum_noise": 1e-2},
+}
+_UNFELT = ("norm_key.bias", "to_log_variance.weight", "to_log_variance.bias")  # answers come from means
 _FNO: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 5, "modes": 2, "layers": 2, "head_width": 6}
 _GEO_FNO: dict[str, Any] = _FNO | {"layers": 4, "latent_size": 6, "deformation_width": 6}
 _FFNO_POINTS: dict[str, Any] = _GEO_FNO | {"form": "points", "expansion": 2, "weight_norm": True}
@@ -89,6 +104,9 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
     Case("calm", _CALM | {"dim": 2, "node_types": (0, 4, 6)}, any_time=True, unfelt=("norm_key.bias",)),
+    Case("aroma", _AROMA | {"dim": 1}, stirred=True, unfelt=_UNFELT),
+    Case("aroma", merged(_AROMA, {"dim": 2, "autoencoder": {"geometry": True}}), stirred=True, unfelt=_UNFELT),
+    Case("aroma", merged(_AROMA, {"dim": 3, "dynamics": {"residual": 4.0}}), stirred=True, unfelt=_UNFELT),
     Case("fno", _FNO | {"dim": 1, "padding": 2}, scattered=False, queries=False),
     Case("fno", _FNO | {"dim": 2, "padding": (2, 0)}, scattered=False, queries=False),
     Case("fno", _FNO | {"dim": 3, "paper_param_count": True}, scattered=False, queries=False, unfelt=("unused",)),

@@ -1,0 +1,215 @@
+"""A model that learns part by part: who learns when, what is kept, and runs that are stopped anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from rich.console import Console
+
+from calm_pde.errors import ConfigError
+from calm_pde.models.base import Stage
+from calm_pde.surrogate import Surrogate
+from calm_pde.train.checkpoint import load_newest
+from calm_pde.train.config import Recipe
+from calm_pde.train.loop import Trainer
+from calm_pde.train.record import read_record
+from calm_pde.train.show import Show
+from calm_pde.train.stages import spans
+from tests.train import runs
+from tests.train.runs import one_thread  # noqa: F401
+from tests.train.test_processes import TORCHRUN, numbers
+
+STAGES = (Stage("a", 1), Stage("b", 2))
+MODEL = {
+    "kind": "aroma",
+    "autoencoder": {
+        "num_tokens": 4,
+        "latent_channels": 3,
+        "width": 8,
+        "heads": 2,
+        "depth": 2,
+        "frequencies": 3,
+        "band_width": 3,
+        "field_width": 8,
+    },
+    "dynamics": {"width": 8, "heads": 2, "blocks": 1, "standardize": True},
+}
+TRAIN: dict[str, Any] = {
+    "epochs": 6,
+    "batch_size": 5,
+    "learning_rate": 1e-2,
+    "weight_decay": 0.1,
+    "save_every": 1,
+    "average": 0.5,
+}
+STEPS = 4  # of an epoch: 16 trajectories in batches of 5, the last of one
+
+
+def recipe(**train: Any) -> Recipe:
+    data = {"file": str(runs.SAMPLE), "frame_stride": 4}
+    return Recipe.model_validate({"name": "tiny", "data": data, "model": MODEL, "train": TRAIN | train})
+
+
+def trainer(run: Path, **train: Any) -> Trainer:
+    return Trainer(recipe(**train), run, Show(Console(quiet=True)))
+
+
+def weights(trainer: Trainer, part: str) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in trainer.model.part(part).state_dict().items() if name not in ("mean", "std")}
+
+
+def test_epochs_are_split_by_shares():
+    def borders(epochs: int, *shares: float) -> list[tuple[int, int]]:
+        return [(span.begin, span.end) for span in spans(STAGES, epochs, shares)]
+
+    assert borders(10) == [(0, 5), (5, 10)]
+    assert borders(10, 3, 1) == [(0, 8), (8, 10)]
+    assert borders(7, 0.5, 0.5)[0][1] == borders(7, 0.5, 0.5)[1][0]
+    assert spans((), 10, ())[0].stage is None
+    with pytest.raises(ConfigError, match=r"train\.stages: expected 2 shares, for a, b, got 1"):
+        borders(10, 1)
+    with pytest.raises(ConfigError, match=r"train\.epochs: 3 leave none for the stage 'b'"):
+        borders(3, 9, 1)
+    with pytest.raises(ConfigError, match=r"train\.stages: expected none, since this model is trained as a whole"):
+        spans((), 10, (1.0, 1.0))
+
+
+def test_each_stage_trains_its_part_alone(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "run", average=None)
+    start = {part: weights(run, part) for part in ("autoencoder", "dynamics")}
+    real, seen = run._step, []
+
+    def step(*arguments: Any) -> float:
+        before = {part: weights(run, part) for part in start}
+        loss = real(*arguments)
+        stage = run.plan.span(run.position.epoch).stage
+        assert stage is not None
+        for part, old in before.items():
+            now, learns = weights(run, part), part == stage.name
+            assert all(torch.equal(now[name], old[name]) for name in now) is not learns
+            for weight in run.model.part(part).parameters():
+                assert (weight.grad is not None) == weight.requires_grad == learns
+        held = {id(weight) for group in run.optimizer.param_groups for weight in group["params"]}
+        assert held == {id(weight) for weight in run.model.part(stage.name).parameters()}
+        seen.append(stage.name)
+        return loss
+
+    run._step = step
+    run.fit()
+    assert seen == ["autoencoder"] * 3 * STEPS + ["dynamics"] * 3 * STEPS
+    for part, old in start.items():
+        assert all(not torch.equal(weights(run, part)[name], old[name]) for name in old if name != "network.place"), part
+    lines = [line for line in read_record(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
+    assert [line["stage"] for line in lines] == seen
+    assert [line["length"] for line in lines] == [1] * 3 * STEPS + [2] * 3 * STEPS
+    rates = [line["learning_rate"] for line in lines]
+    assert rates[: 3 * STEPS] == rates[3 * STEPS :]  # each stage goes through the schedule
+    assert rates[0] == 1e-2
+
+
+def test_windows_of_a_stage_start_anywhere(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "run", random_starts=False)
+    frames = run.data.num_frames
+    for stage, epochs, last in (("autoencoder", range(3), frames - 1), ("dynamics", range(3, 6), frames - 2)):
+        starts = {window.start for epoch in epochs for group in run.groups(epoch) for window in group}
+        assert starts == set(range(last + 1)), stage
+
+
+def test_only_the_last_stage_is_selected_from(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "run", average=None)
+    asked, real = [], run.validate
+
+    def validate() -> float:
+        asked.append(run.position.epoch)
+        assert not (tmp_path / "run" / "surrogate").exists() or asked[0] > 3
+        return real()
+
+    run.validate = validate
+    run.fit()
+    assert asked == [4, 5, 6]
+    assert run.position.best_epoch in asked
+    best = Surrogate.load(tmp_path / "run").card.metrics
+    lines = [line for line in read_record(tmp_path / "run" / "metrics.jsonl") if "mean_loss" in line]
+    assert [line["validation"] is None for line in lines] == [True] * 3 + [False] * 3
+    assert best["validation"] == min(line["validation"] for line in lines[3:])
+
+
+def test_the_dynamics_starts_from_what_the_autoencoder_kept(tmp_path: Path) -> None:
+    """Where weights are averaged, the average; and tokens are standardized by it."""
+    run = trainer(tmp_path / "run")
+    entered: list[dict[str, torch.Tensor]] = []
+    real = run._enter_stage
+
+    def enter() -> None:
+        kept = run._kept_weights()
+        real()
+        if run.position.epoch == 3:
+            entered.extend([kept, run._weights(), dict(run.average)])
+
+    run._enter_stage = enter
+    run.fit()
+    kept, taken, average = entered
+    assert all(torch.equal(kept[name], taken[name]) for name in kept if name not in ("dynamics.mean", "dynamics.std"))
+    assert all(torch.equal(average[name], taken[name]) for name in taken)
+    assert float((taken["dynamics.std"] - 1).abs().max()) > 0.01
+    final = load_newest(tmp_path / "run" / "checkpoints")
+    assert final is not None
+    assert all(torch.equal(final[0].weights[name], taken[name]) for name in taken if name.startswith("autoencoder."))
+
+
+class _Killed(Exception):
+    pass
+
+
+def stopped(run: Path, at: int, *, saving: bool) -> None:
+    """Train until step `at`, and end without a word: after that step, or just before what it saves."""
+    running = trainer(run)
+    name = "_save" if saving else "_step"
+    real = getattr(running, name)
+
+    def end(*arguments: Any) -> Any:
+        if running.position.step == at:
+            raise _Killed
+        return real(*arguments)
+
+    setattr(running, name, end)
+    with pytest.raises(_Killed):
+        running.fit()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    with runs.single_thread():
+        trainer(folder).fit()
+    return folder
+
+
+def test_stopped_in_each_stage_and_at_their_border(tmp_path: Path, whole: Path) -> None:
+    run, border = tmp_path / "run", 3 * STEPS
+    stopped(run, 6, saving=False)
+    stopped(run, border, saving=True)  # the epoch is over, and the border not written
+    stopped(run, border, saving=False)  # the border is written, and nothing after it
+    stopped(run, border + 1, saving=False)
+    stopped(run, 5 * STEPS + 2, saving=True)
+    trainer(run).fit()
+    runs.assert_same_run(run, whole)
+
+
+def test_two_processes_are_one(tmp_path: Path) -> None:
+    train = {"precision": "float64", "epochs": 2}
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump(recipe(**train).model_dump(mode="json", exclude_unset=True)))
+    code, said = runs.ended(runs.start(tmp_path, "train", "my.yaml", command=TORCHRUN))
+    assert code == 0, said
+    trainer(tmp_path / "one", **train).fit()
+    for name in ("loss", "validation"):
+        found, wanted = (
+            [value for value in numbers(folder, name) if value is not None]
+            for folder in (tmp_path / "runs" / "tiny", tmp_path / "one")
+        )
+        assert found == pytest.approx(wanted, rel=1e-10, abs=0)
+        assert len(wanted) == {"loss": 2 * STEPS, "validation": 1}[name]
