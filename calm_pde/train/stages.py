@@ -45,8 +45,9 @@ def spans(stages: Sequence[Stage], epochs: int, shares: Sequence[float]) -> tupl
 
 
 def freeze(model: Model, stage: Stage | None) -> None:
-    """What learns in a stage gets gradients, all else none."""
+    """What learns in a stage gets gradients, all else none; those of the stage before are gone."""
     if stage is None or not isinstance(model, Staged):
         return
+    model.zero_grad(set_to_none=True)
     model.requires_grad_(False)
     model.part(stage.name).requires_grad_(True)
