@@ -178,7 +178,7 @@ def test_input_noise(feeding: str, tmp_path: Path) -> None:
 
 
 def test_a_run_with_a_prefix_tells_it(tmp_path: Path) -> None:
-    trainer = _trainer(tmp_path, feeding="prefix", epochs=6)
+    trainer = _trainer(tmp_path, feeding="prefix", epochs=6, validation=0, save_epochs=6)
     trainer.fit()
     lines = [line for line in read_record(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
     assert [line["self_fed"] for line in lines[::4]] == [min(self_fed(epoch, 6, FRAMES), 11) for epoch in range(6)]

@@ -79,7 +79,7 @@ def test_epochs_are_split_by_shares():
 
 
 def test_each_stage_trains_its_part_alone(tmp_path: Path) -> None:
-    run = trainer(tmp_path / "run", average=None)
+    run = trainer(tmp_path / "run", average=None, save_epochs=4)
     start = {part: weights(run, part) for part in ("autoencoder", "dynamics")}
     real, seen = run._step, []
 
@@ -120,7 +120,7 @@ def test_windows_of_a_stage_start_anywhere(tmp_path: Path) -> None:
 
 
 def test_only_the_last_stage_is_selected_from(tmp_path: Path) -> None:
-    run = trainer(tmp_path / "run", average=None)
+    run = trainer(tmp_path / "run", average=None, save_epochs=4)
     asked, real = [], run.validate
 
     def validate() -> float:
