@@ -24,11 +24,11 @@ def picture(problem: Problem, field: str, frames: tuple[int, ...], window: Windo
     steady = description.steady
     shape = (1, SAMPLES) if steady else (SAMPLES, len(frames))
     figure = Figure(
-        figsize=(3.4 * shape[1] + 0.8, (2.8 if steady else 1.6 if window is None else 2.4) * shape[0]), layout="constrained"
+        figsize=(3.4 * shape[1] + 0.8, (2.8 if steady else 1.1 if window is None else 2.4) * shape[0]), layout="constrained"
     )
     places = figure.subplots(*shape, squeeze=False).reshape(SAMPLES, len(frames))
     draws = [np.random.default_rng([0, index]) for index in range(SAMPLES)]
-    for row, trajectory in zip(places, problem.solve(draws), strict=True):
+    for number, (row, trajectory) in enumerate(zip(places, problem.solve(draws), strict=True)):
         points = description.points if trajectory.points is None else trajectory.points
         cells = description.cells if trajectory.points is None else trajectory.cells
         values = trajectory.fields[list(frames), :, channel]
@@ -36,10 +36,10 @@ def picture(problem: Problem, field: str, frames: tuple[int, ...], window: Windo
             drawn = draw_plane(axes, points, cells, shown, description, limits(values))
             if edges and cells is not None and axes is row[0]:
                 axes.triplot(points[:, 0], points[:, 1], cells[:, :3], color="black", linewidth=0.15, alpha=0.6)
-            title = f"t = {description.times[frame]:.3g}" if row is places[0] and not steady else ""
+            title = f"t = {description.times[frame]:.3g}" if number == 0 and not steady else ""
             axes.set(title=title, xticks=[], yticks=[], aspect="equal")
-            if window is not None:
-                axes.set(xlim=window[0], ylim=window[1])
+            (left, right), (bottom, top) = window or zip(description.box.lower, description.box.upper, strict=True)
+            axes.set(xlim=(left, right), ylim=(bottom, top))
         figure.colorbar(drawn, ax=row.tolist(), shrink=0.9, label=field_label(description.fields[channel]))
     return figure
 
