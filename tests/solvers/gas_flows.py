@@ -9,6 +9,7 @@ from calm_pde.solvers.dual_mesh import DualMesh
 from calm_pde.solvers.euler import Euler
 from calm_pde.solvers.gas import GAMMA, conserved, free_stream, primitive
 from calm_pde.solvers.implicit import BlockSystem, Unsteady
+from calm_pde.solvers.mesh.section import Section
 from calm_pde.solvers.mesh.triangles import TriangleMesh, boundary_edges, counterclockwise
 from tests.solvers.exact import riemann
 
@@ -24,6 +25,26 @@ def box_mesh(lower: tuple, upper: tuple, columns: int, rows: int, jitter: float 
     keep = np.abs(np.linalg.det(points[cells[:, 1:]] - points[cells[:, :1]])) > 1e-9 * steps[0] * steps[1]
     cells = counterclockwise(points, cells[keep])
     return TriangleMesh(points, cells, {"edge": boundary_edges(cells)})
+
+
+def symmetric_mesh(around: int, outward: int) -> TriangleMesh:
+    """Triangles between NACA 0012 and a circle of radius 20 that are their own mirror image in the chord."""
+    angle = np.linspace(0, -2 * np.pi, around, endpoint=False)
+    circle = 20 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    share = np.expm1(np.linspace(0, 7, outward + 1)) / np.expm1(7)
+    points = Section().outline(around) * (1 - share)[:, None, None] + circle * share[:, None, None]
+    upper = np.arange(around // 2 + 1, around)
+    points[:, upper] = points[:, around - upper] * [1, -1]
+    points[:, [0, around // 2], 1] = 0.0
+    number = np.arange(points.shape[0] * around).reshape(-1, around)
+    ahead = np.roll(number, -1, axis=1)
+    a, b, c, d = (part.ravel() for part in (number[:-1], ahead[:-1], ahead[1:], number[1:]))
+    below = np.tile(np.arange(around) < around // 2, outward)[:, None]
+    one = np.where(below, np.stack([a, b, c], axis=1), np.stack([a, b, d], axis=1))
+    other = np.where(below, np.stack([a, c, d], axis=1), np.stack([b, c, d], axis=1))
+    cells = counterclockwise(points.reshape(-1, 2), np.concatenate([one, other]))
+    rings = {"airfoil": np.stack([number[0], ahead[0]], axis=1), "inflow": np.stack([number[-1], ahead[-1]], axis=1)}
+    return TriangleMesh(points.reshape(-1, 2), cells, rings)
 
 
 class Vortex:

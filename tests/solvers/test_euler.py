@@ -15,7 +15,7 @@ from calm_pde.solvers.mesh.graded import airfoil_mesh
 from calm_pde.solvers.mesh.section import Section
 from calm_pde.solvers.mesh.triangles import TriangleMesh
 from calm_pde.solvers.steady_flow import Steady
-from tests.solvers.gas_flows import Vortex, box_mesh, panel_lift, sod
+from tests.solvers.gas_flows import Vortex, box_mesh, panel_lift, sod, symmetric_mesh
 
 
 def order(errors: list[float], sizes: tuple[int, ...]) -> float:
@@ -142,6 +142,15 @@ def test_the_flow_follows_the_wall():
         found.append(float(np.mean(np.abs(u * normal[0] + v * normal[1])[on] / np.hypot(*normal)[on])))
     print(f"mean normal velocity on 400 and 1200 points {found}")
     assert found[1] < 0.6 * found[0]
+
+
+def test_a_symmetric_flow_has_no_lift():
+    """NACA 0012 at Mach 0.8 without an angle, on a mesh that is its own mirror image."""
+    euler, state = around_airfoil(0, 0.8, 0.0, DualMesh(symmetric_mesh(60, 16)))
+    lift, drag = euler.coefficients(state)
+    print(f"lift {lift:.1e}, drag {drag:.4f}")
+    assert abs(lift) < 1e-8
+    assert drag > 0.005
 
 
 def test_lift_on_a_coarse_mesh():
