@@ -19,6 +19,7 @@ from calm_pde.models.size import num_parameters
 from calm_pde.report.findings import Findings
 from tests.data.sets import own_source, shared_source
 from tests.models import steps
+from tests.models.contract import CASES
 from tests.train.runs import single_thread
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -33,6 +34,15 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }
 FRAMES = 5
+FEEDING = {"lno": "truth", "oformer": "rollout"}  # as published; the others by a prefix
+BASELINES = {
+    case.name: {
+        "model": {"kind": case.name} | {key: value for key, value in case.config.items() if key not in ("dim", "node_types")},
+        "train": {"feeding": FEEDING.get(case.name, "prefix"), "growth": "linear", "growth_share": 1.0, "first_length": 2},
+    }
+    for case in CASES
+    if case.dim == 2 and case.name not in ("calm", "aroma")
+}
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +54,14 @@ def _registered() -> Iterator[None]:
 def _run(name: str, folder: Path, source=shared_source) -> Path:
     """`calm train` of a recipe file."""
     write(source(20, frames=FRAMES), folder / "a.h5").close()
-    recipe = MODELS[name] | {"data": {"file": str(folder / "a.h5")}}
+    recipe = (MODELS | BASELINES)[name] | {"data": {"file": str(folder / "a.h5")}}
     recipe["train"] = {"epochs": 2, "batch_size": 8} | recipe["train"]
     (folder / "my.yaml").write_text(yaml.safe_dump(recipe))
     main(["train", str(folder / "my.yaml"), "--out", str(folder / "run")])
     return folder / "run"
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *(pytest.param(name, marks=pytest.mark.slow) for name in BASELINES)])
 def test_a_run_from_beginning_to_end(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = _run(name, tmp_path)
     said = capsys.readouterr().out

@@ -47,14 +47,31 @@ def test_cosine_falls_to_zero_every_iteration_without_warm_up() -> None:
     assert reference.get_last_lr()[0] == rates[0]
 
 
-def test_one_cycle_is_pytorchs() -> None:
+@pytest.mark.parametrize(("rise", "rise_from"), [(0.3, 25.0), (0.2, 1e4), (0.3, 1e4)])
+def test_one_cycle_is_pytorchs(rise: float, rise_from: float) -> None:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-3, total_steps=1001)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=1e-3, total_steps=1001, pct_start=rise, div_factor=rise_from
+    )
     for step in range(1000):
-        assert learning_rate(step, 1000, 1e-3, "one_cycle") == pytest.approx(schedule.get_last_lr()[0], rel=2e-2)
+        found = learning_rate(step, 1000, 1e-3, "one_cycle", rise=rise, rise_from=rise_from)
+        assert found == pytest.approx(schedule.get_last_lr()[0], rel=2e-2, abs=1e-8)
         optimizer.step()
         schedule.step()
     assert learning_rate(3, 10, 1e-3, "constant") == 1e-3
+
+
+def test_cosine_ends_where_it_is_told() -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=100, eta_min=1e-5)
+    for step in range(101):
+        assert learning_rate(step, 100, 1e-3, "cosine", lowest=1e-5) == pytest.approx(schedule.get_last_lr()[0], rel=1e-9)
+        optimizer.step()
+        schedule.step()
+
+
+def test_betas_reach_the_optimizer() -> None:
+    assert adamw(torch.nn.Linear(2, 2), 1e-3, 0.0, (0.9, 0.99)).param_groups[0]["betas"] == (0.9, 0.99)
 
 
 def test_state_goes_out_and_in_by_name() -> None:
