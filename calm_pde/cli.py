@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
-import time
 from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
@@ -18,9 +16,11 @@ from rich.markup import escape
 
 from calm_pde import evaluate as evaluation
 from calm_pde import predict as prediction
+from calm_pde.bench.job import SuiteJob
+from calm_pde.bench.speed import speed
+from calm_pde.bench.suite import load_suite
 from calm_pde.config import Config, suggestion
 from calm_pde.data import check as data_check
-from calm_pde.data.generate import generate
 from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.readers import READERS
 from calm_pde.data.readers.base import Reader
@@ -42,8 +42,8 @@ from calm_pde.solvers.problem import Problem
 from calm_pde.surrogate import Surrogate
 from calm_pde.train.config import Recipe, TrainConfig, load_recipe, model_changes, recipe_names
 from calm_pde.train.loop import Interrupted, Trainer
+from calm_pde.train.making import announce, make_data, make_missing
 from calm_pde.train.show import Show
-from calm_pde.trajectories import SPLITS
 
 
 def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | None = None) -> None:
@@ -93,26 +93,21 @@ def convert(kind: str, reader: Reader, output: Output) -> None:
     with progress(f"convert {kind}", console) as show:
         done = itertools.count(1)
         file = write(source, output.out, output.overwrite, lambda _: show(next(done), source.count))
-    _announce(console, file)
+    announce(file, console)
 
 
 def generate_data(kind: str, problem: Problem, job: Generation) -> None:
     """Make a data file with our own solvers; an interrupted job goes on where it was."""
-    console = Console()
-    start = time.perf_counter()
-    with progress(f"generate {kind}", console) as show:
-        file = generate(
-            kind,
-            problem,
-            job.out,
-            samples=job.samples,
-            seed=job.seed,
-            processes=job.processes,
-            overwrite=job.overwrite,
-            progress=show,
-        )
-    console.print(f"{job.samples} trajectories in {time.perf_counter() - start:.0f} s", highlight=False)
-    _announce(console, file)
+    make_data(
+        kind,
+        problem,
+        job.out,
+        Console(),
+        samples=job.samples,
+        seed=job.seed,
+        processes=job.processes,
+        overwrite=job.overwrite,
+    )
 
 
 def check(
@@ -190,36 +185,12 @@ def train_recipe(recipe: Recipe, run: Path, resume: Literal["auto", "never", "fo
     console = Console()
     if resume == "never" and (run / "checkpoints").exists():
         raise CalmError(f"{run}: holds a run already. Name another with --out, or let it go on with --resume auto.")
-    _generate_missing(recipe, console)
+    make_missing(recipe.data, console)
     show = Show(console)
     try:
         return Trainer(recipe, run, show, force=resume == "force").fit()
     finally:
         show.close()
-
-
-def _generate_missing(recipe: Recipe, console: Console) -> None:
-    """The recipe's data file, made by our solvers where it is missing; of several processes the first makes it."""
-    wanted, out = recipe.data.generate, recipe.data.file
-    if wanted is None:
-        return
-    while not out.exists() and int(os.environ.get("RANK", "0")):
-        time.sleep(1.0)
-    if out.exists():
-        return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if wanted.kind not in PROBLEMS:
-        raise CalmError(f"data.generate.kind: there is no {wanted.kind!r}. {suggestion(wanted.kind, list(PROBLEMS))}")
-    options = " ".join(f"--{key.replace('_', '-')} {_words(value)}" for key, value in wanted.problem.items())
-    command = f"calm generate {wanted.kind} --samples {wanted.samples} --seed {wanted.seed} {options} --out {out}"
-    console.print(f"{out} is missing; making it: {command}", highlight=False, soft_wrap=True)
-    job = Generation(out=out, samples=wanted.samples, seed=wanted.seed)
-    generate_data(wanted.kind, PROBLEMS[wanted.kind](**wanted.problem), job)
-
-
-def _words(value: Any) -> str:
-    """As it is written on a command line."""
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def evaluate(
@@ -321,7 +292,48 @@ def report(
         console.print(f"{len(written)} figures are in {figures}", highlight=False, soft_wrap=True)
 
 
+def bench(
+    suite: tyro.conf.Positional[str],
+    small: bool = False,
+    out: Path | None = None,
+    only: tuple[str, ...] = (),
+    list: bool = False,
+    index: int | None = None,
+    prepare: bool = False,
+    steps: int | None = None,
+    repeats: int = 5,
+) -> None:
+    """Train many models on many data sets and compare them; or, with `speed`, their time and memory alone.
+
+    Interrupted and started again, it goes on; finished runs are kept.
+
+    Args:
+        suite: A shipped suite, a .yaml file of your own, or `speed`.
+        small: Everything small: tiny data, small presets, a few steps.
+        out: The folder of the campaign; by default bench/SUITE.
+        only: Names of models and data sets; the others are left for later.
+        list: Say which runs there are, and what is known of them.
+        index: Do one run of the list, for an array of jobs.
+        prepare: Only make the data files that are missing.
+        steps: Train every run for so many steps, instead of the suite's minutes or epochs.
+        repeats: speed: how often each step is timed.
+    """
+    folder = out or Path("bench") / f"{Path(suite).stem}{'_small' if small else ''}"
+    if suite == "speed":
+        written = speed(folder, Console(), small=small, repeats=repeats, only=only)
+        Console().print(f"The table is in {written}", highlight=False, soft_wrap=True)
+        return
+    job = SuiteJob(load_suite(suite), folder, Console(), small=small, steps=steps)
+    if list:
+        job.show_runs()
+    elif prepare:
+        job.campaign.prepare()
+    else:
+        job.run(only, index)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
+    "bench": bench,
     "check": check,
     "demo": demo,
     "evaluate": evaluate,
@@ -377,12 +389,6 @@ def _listed(command: Callable[..., None]) -> Callable[[], None]:
 
     shown.__doc__ = command.__doc__
     return shown
-
-
-def _announce(console: Console, file: DataFile) -> None:
-    sizes = ", ".join(f"{len(file.indices(split))} {split}" for split in SPLITS)
-    text = f"{file.path}: {len(file)} trajectories ({sizes}); look at it with: calm check {file.path}"
-    console.print(text, highlight=False, soft_wrap=True)
 
 
 def _preset_needs(file: DataFile, preset: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -54,6 +56,22 @@ class Config(BaseModel):
         return data
 
 
+def yaml_value(text: str) -> Any:
+    """What a text of YAML says."""
+    return yaml.load(text, Loader=_Loader)
+
+
+def yaml_mapping(text: str, where: object, keys: str) -> dict[str, Any]:
+    """The content of a YAML file with the keys that are named; nothing in it is executed."""
+    try:
+        content = yaml_value(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{where}: expected keys {keys}, got {type(content).__name__}.")
+    return content
+
+
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """`base` with `changes` laid over it, nested dictionaries entry by entry."""
     result = dict(base)
@@ -80,3 +98,12 @@ def differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]
             found += differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
         return found
     return [] if old == new else [(name, old, new)]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number, as everywhere else."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
+)

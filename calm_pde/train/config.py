@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from calm_pde.config import Config, merged, suggestion
+from calm_pde.config import Config, merged, suggestion, yaml_mapping, yaml_value
 from calm_pde.data.dataset import Dataset
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS, Model, ModelConfig
@@ -85,6 +83,8 @@ class TrainConfig(Config):
     """Whether windows that are at least two frames shorter than a trajectory start anywhere in it."""
     windows_per_trajectory: PositiveInt = 1
     """Windows drawn from each trajectory per epoch."""
+    batches_per_epoch: PositiveInt | None = None
+    """An epoch ends after so many batches, and shows other trajectories than the one before; all of them by default."""
     reconstruction: bool = True
     """Whether frame 0 is in the loss of a model that decodes it (calm); it never is in that of others."""
     reduction: Literal["frame", "spacetime"] = "frame"
@@ -143,12 +143,7 @@ def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
         text = _shipped().joinpath(f"{name}.yaml").read_text()
     else:
         raise ConfigError(f"recipe: there is no {name!r}. {suggestion(name, recipe_names())} A file of your own ends in .yaml.")
-    try:
-        content = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: expected keys data, model and train, got {type(content).__name__}.")
+    content = yaml_mapping(text, path, "data, model and train")
     return Recipe.model_validate(merged({"name": name} | content, changes or {}))
 
 
@@ -204,7 +199,7 @@ def model_changes(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
             continue
         name, equals, text = word.partition("=")
         text = text if equals else next(words, "")
-        value: Any = yaml.load(text, Loader=_Loader)
+        value: Any = yaml_value(text)
         for key in reversed(name.removeprefix("--model.").replace("-", "_").split(".")):
             value = {key: value}
         found = merged(found, value)
@@ -213,12 +208,3 @@ def model_changes(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
 
 def _shipped() -> Any:
     return resources.files("calm_pde") / "recipes"
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which 1e-3 is a number, as everywhere else."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
-)

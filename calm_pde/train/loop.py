@@ -88,7 +88,8 @@ class Trainer:
 
     @property
     def epoch_steps(self) -> int:
-        return math.ceil(len(self.data) * self.config.windows_per_trajectory / self.config.batch_size)
+        whole = math.ceil(len(self.data) * self.config.windows_per_trajectory / self.config.batch_size)
+        return min(whole, self.config.batches_per_epoch or whole)
 
     def fit(self) -> Path:
         """Train to the end; the folder of the surrogate that was best on the validation split."""
@@ -231,7 +232,7 @@ class Trainer:
             per_trajectory=config.windows_per_trajectory,
             **self.plan.starts(epoch),
         )
-        return grouped(windows, config.batch_size)
+        return grouped(windows, config.batch_size)[: config.batches_per_epoch]
 
     def _batches(self, groups: list[list[Window]]) -> Iterator[tuple[Batch, float]]:
         """This process's share of each batch, with the weight of each of its windows in the whole."""

@@ -47,6 +47,10 @@ class Show:
         self._say(", ".join(words))
         if config.tensorboard and trainer.processes.first:
             self._board = _board(trainer)
+        self.start_bar(trainer)
+
+    def start_bar(self, trainer: Trainer) -> None:
+        """Of all steps, on a terminal."""
         if self.console.is_terminal:
             columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
             self._bar = Progress(*columns, console=self.console)
