@@ -2,62 +2,38 @@
 
 from __future__ import annotations
 
-import ctypes
 import datetime
 import platform
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from calm_pde.bench.memory import keep_freed_memory, status
+from calm_pde.bench.timing import interleaved
 from calm_pde.origin import commit, machine
+
+__all__ = [
+    "copy_bandwidth",
+    "in_fresh_process",
+    "interleaved",
+    "keep_freed_memory",
+    "matmul_peak",
+    "report",
+    "spread",
+    "status",
+]
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-
-
-def keep_freed_memory() -> str:
-    """Let the C library keep freed memory for both sides, since mapping it anew is slow on virtual machines.
-
-    Without this the straightforward version, which frees gigabytes every step, takes nearly twice as long here.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return "the allocator as it is"
-    trim_threshold, top_pad, mmap_threshold = -1, -2, -3
-    done = mallopt(mmap_threshold, 2**31 - 1) and mallopt(trim_threshold, 2**31 - 1) and mallopt(top_pad, 64 * 2**20)
-    return "freed memory kept by the allocator, for both sides" if done else "the allocator as it is"
-
-
-def interleaved(programs: dict[str, Callable[[], Any]], repeats: int = 10) -> dict[str, list[float]]:
-    """Seconds of each program, taken in turns after one warm-up each."""
-    times: dict[str, list[float]] = {name: [] for name in programs}
-    for program in programs.values():
-        program()
-    for _ in range(repeats):
-        for name, program in programs.items():
-            start = time.perf_counter()
-            program()
-            times[name].append(time.perf_counter() - start)
-    return times
 
 
 def spread(times: list[float]) -> str:
     """The minimum with median and maximum behind it, in milliseconds."""
     low, middle, high = min(times), statistics.median(times), max(times)
     return f"{1000 * low:.0f} ms (median {1000 * middle:.0f}, max {1000 * high:.0f})"
-
-
-def status(name: str) -> int:
-    """VmHWM or VmRSS of this process in bytes."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
-    return 1024 * int(line.split()[1])
 
 
 def in_fresh_process(script: str, *arguments: str) -> str:

@@ -69,7 +69,16 @@ def yaml_mapping(text: str, where: object, keys: str) -> dict[str, Any]:
         raise ConfigError(f"{where}: not YAML: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{where}: expected keys {keys}, got {type(content).__name__}.")
+    _refuse_other_keys(content, where)
     return content
+
+
+def _refuse_other_keys(content: Any, where: object) -> None:
+    """YAML takes some bare words for something else: `on` is true, 10 a number."""
+    for key, value in content.items() if isinstance(content, dict) else ():
+        if not isinstance(key, str):
+            raise ConfigError(f"{where}: expected a name as key, got {key!r}. Put it in quotes.")
+        _refuse_other_keys(value, where)
 
 
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card
         return Card(title=title(kind), preset=found.name, model=found.model, train=train)
     known = _training()[kind]["problems"]
     if problem not in known:
-        raise ConfigError(f"kind: {kind} is not made for {problem}, only for {', '.join(known)}. Leave it out with `on`.")
+        raise ConfigError(
+            f"kind: {kind} is not made for {problem}, only for {', '.join(known)}. Say where it is trained with `data`."
+        )
     preset = f"{problem}_small" if size == "small" else problem
     train = _training()[kind]["train"] | known[problem]
     iterations = train.pop("iterations", None)

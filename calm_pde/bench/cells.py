@@ -51,7 +51,7 @@ def cells(suite: Suite, out: Path, small: bool = False, steps: int | None = None
     found = []
     for data, entry in suite.data.items():
         for model, chosen in suite.models.items():
-            if chosen.on and data not in chosen.on:
+            if chosen.data and data not in chosen.data:
                 continue
             for seed in suite.seeds[:1] if small else suite.seeds:
                 found.append(_cell(suite, data, entry, model, chosen, seed, out, small, steps))

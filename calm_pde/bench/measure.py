@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,10 +12,10 @@ import torch
 from rich.console import Console
 
 from calm_pde.bench.memory import peak_of
+from calm_pde.bench.process import answer_of
 from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import grouped, whole_windows
-from calm_pde.errors import CalmError
 from calm_pde.evaluate import answers, data_of, for_surrogate
 from calm_pde.folders import replace_file
 from calm_pde.surrogate import Surrogate
@@ -27,7 +25,6 @@ from calm_pde.train.show import Show
 
 BATCH = 8
 REPEATS = 5
-_LAST_WORDS = 300
 
 
 class Measured(Config):
@@ -43,22 +40,7 @@ class Measured(Config):
 
 def measured(run: Path) -> Measured:
     """In a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "measured.json"
-        command = [sys.executable, "-m", "calm_pde.bench.measure", str(run), str(out)]
-        root = str(Path(__file__).parents[2])
-        places = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": places})
-        if ended.returncode or not out.exists():
-            raise CalmError(f"{run}: cannot be measured: {said(ended.returncode, ended.stderr)}")
-        return Measured.model_validate_json(out.read_bytes())
-
-
-def said(code: int, text: str) -> str:
-    """Why a process ended: its last line, or the signal that ended it."""
-    if code < 0:
-        return f"signal {-code}{', probably out of memory' if code == -9 else ''}"
-    return (text.strip().splitlines() or ["it said nothing"])[-1][-_LAST_WORDS:]
+    return Measured.model_validate_json(answer_of("calm_pde.bench.measure", str(run)))
 
 
 def measure(run: Path) -> Measured:

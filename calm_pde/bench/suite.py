@@ -58,7 +58,7 @@ class ModelEntry(Changes):
 
     kind: str
     title: str = ""
-    on: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
     """Data sets that it is trained on; all by default."""
     small: Changes | None = None
     """Instead of `model` and `train` with --small."""
@@ -96,9 +96,9 @@ class Suite(Config):
         for name, entry in self.models.items():
             if entry.kind not in MODELS:
                 raise ValueError(f"models: {name}: there is no model {entry.kind!r}. {suggestion(entry.kind, list(MODELS))}")
-            for wanted in entry.on:
+            for wanted in entry.data:
                 if wanted not in self.data:
-                    raise ValueError(f"models: {name}: on: there is no {wanted!r}. {suggestion(wanted, list(self.data))}")
+                    raise ValueError(f"models: {name}: data: there is no {wanted!r}. {suggestion(wanted, list(self.data))}")
         for wanted in self.paper:
             if wanted not in self.data:
                 raise ValueError(f"paper: there is no data set {wanted!r}. {suggestion(wanted, list(self.data))}")
