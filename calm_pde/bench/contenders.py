@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +12,10 @@ import torch
 from rich.console import Console
 
 from calm_pde.bench.cards import title
-from calm_pde.config import merged
 from calm_pde.data.arrays import from_arrays
 from calm_pde.data.storage import DataFile
+from calm_pde.data.windows import whole_windows
+from calm_pde.geometry import Box
 from calm_pde.train.config import Recipe, load_recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
@@ -87,7 +87,7 @@ def write_data(setting: Setting, folder: Path, scattered: bool) -> DataFile:
     fields = np.sin(phase + draw.uniform(0, 6, size=(count, 1, 1)))[..., None]
     split = ["train"] * TRAJECTORIES + ["validation", "test"]
     out = folder / f"{'points' if scattered else 'grid'}.h5"
-    return from_arrays(points, fields, out=out, box=((0.0, 0.0), (1.0, 1.0)), periodic=not scattered, split=split)
+    return from_arrays(points, fields, out=out, box=Box((0.0, 0.0), (1.0, 1.0), not scattered), split=split)
 
 
 def trainer_of(contender: Contender, setting: Setting, file: Path, folder: Path) -> Trainer:
@@ -103,7 +103,7 @@ def _model(contender: Contender, setting: Setting) -> dict[str, Any]:
     if not setting.small:
         return {"kind": contender.kind, "preset": contender.preset}
     if contender.kind == "calm":
-        return merged(load_recipe("navier_stokes_2d_small").model, {})
+        return load_recipe("navier_stokes_2d_small").model
     return {"kind": contender.kind, "preset": f"{contender.preset}_small"}
 
 
@@ -124,7 +124,8 @@ def training_step(trainer: Trainer, contender: Contender) -> Callable[[], object
 
 def inference(trainer: Trainer, steps: int) -> Callable[[], object]:
     """8 trajectories from their first frames."""
-    batch = next(iter(itertools.islice(trainer.data.batches(), 1))).to(trainer.processes.device)
+    windows = whole_windows(TRAJECTORIES, 1)
+    batch = next(trainer.data.batches([windows])).to(trainer.processes.device)
     values, points = batch.fields[:, 0].float(), batch.points.float()
 
     @torch.no_grad()

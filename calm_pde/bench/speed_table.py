@@ -94,5 +94,5 @@ def _paper(name: str, place: int) -> str:
     return f"{PAPER[name][place] / PAPER['CALM-PDE'][place]:.2f}" if name in PAPER else "–"
 
 
-def _ratio(value: float | None, reference: float | None) -> str:
+def _ratio(value: int | float | None, reference: int | float | None) -> str:
     return "–" if value is None or not reference else f"{value / reference:.2f}"

@@ -181,7 +181,7 @@ def seconds_text(value: float | None) -> str:
     return f"{value:.3g} s" if value < 120 else f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
 
 
-def bytes_text(value: float | None) -> str:
+def bytes_text(value: int | float | None) -> str:
     return "–" if value is None else f"{value / 2**20:,.0f} MiB"
 
 
