@@ -78,18 +78,18 @@ def test_a_slow_model_gets_its_300_steps(monkeypatch):
     assert found.recipe.train.epochs == 75
 
 
-AROMA = {"aroma": {"train": {"batch_size": 2}, "model": {"autoencoder": {"num_tokens": 4}}}}
+AROMA = {"aroma": {"train": {"batch_size": 2, "windows_per_trajectory": 1}, "model": {"autoencoder": {"num_tokens": 4}}}}
 
 
 def test_stages_get_the_same_time(monkeypatch):
     def seconds(trainer, epoch):
-        return {"autoencoder": 0.03, "dynamics": 0.01}[trainer.plan.span(epoch).stage.name]
+        return {"autoencoder": 1 / 32, "dynamics": 1 / 128}[trainer.plan.span(epoch).stage.name]
 
     found = planned(monkeypatch, "aroma", seconds, minutes=1, models=AROMA)
     first, second = found.recipe.train.stages
-    assert (first, second) == (1000 / 8, 3000 / 8)
-    assert found.recipe.train.epochs == 500
-    assert found.steps == 4000
+    assert (first, second) == (960 / 8, 3840 / 8)  # 30 s each, in epochs of 8 steps
+    assert found.recipe.train.epochs == 600
+    assert found.steps == 4800
     assert found.steps * found.seconds_per_step == pytest.approx(60, rel=1e-6)
 
 

@@ -94,3 +94,15 @@ def test_learning_rate_of_every_step_is_written_down(tmp_path: Path) -> None:
     assert [line["step"] for line in lines] == list(range(1, 9))
     assert lines[0]["learning_rate"] == 1e-3
     assert lines[4]["learning_rate"] == pytest.approx(5e-4)
+
+
+def test_an_epoch_may_end_early_and_shows_others_then(tmp_path: Path) -> None:
+    """Three of four batches per epoch: the learning rate and the record count by them, and what is left out changes."""
+    run = trainer(tmp_path / "a", train={"epochs": 3, "batches_per_epoch": 3})
+    assert (run.epoch_steps, run.num_steps) == (3, 9)
+    shown = [{window.position for group in run.groups(epoch) for window in group} for epoch in range(3)]
+    assert [len(positions) for positions in shown] == [12, 12, 12]
+    assert shown[0] != shown[1]
+    run.fit()
+    assert [line["step"] for line in read_record(tmp_path / "a" / "metrics.jsonl") if "loss" in line] == list(range(1, 10))
+    assert trainer(tmp_path / "b", train={"batches_per_epoch": 99}).epoch_steps == 4
