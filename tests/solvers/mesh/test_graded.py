@@ -35,7 +35,7 @@ def test_size_quality_and_boundaries(section, points, radius):
 
 
 def test_edges_grow_away_from_the_airfoil():
-    mesh = airfoil_mesh(Section(), 2000, 20.0)
+    mesh = airfoil_mesh(Section(), 1000, 20.0)
     pairs, _ = edges(mesh.cells)
     ends = mesh.points[pairs]
     lengths, away = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1), np.linalg.norm(ends.mean(axis=1) - [0.5, 0], axis=1)
