@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from calm_pde.bench.table import Row, error_text
 
+Number = int | float
+
 COLORS = 8
 _WIDTH, _ROW, _NAME, _VALUE = 640, 30, 150, 120
 _LEFT, _TOP, _HEIGHT, _BOTTOM = 58, 12, 300, 46
@@ -80,10 +82,10 @@ def curves(rows: Sequence[Row], colors: Mapping[str, int]) -> str:
 class Axis:
     """A logarithmic axis from a little below the lowest to a little above the highest value."""
 
-    def __init__(self, low: float, high: float) -> None:
+    def __init__(self, low: Number, high: Number) -> None:
         self.low, self.high = math.log10(low) - 0.03, math.log10(high) + 0.03
 
-    def place(self, value: float) -> float:
+    def place(self, value: Number) -> float:
         """Between 0 and 1."""
         return (math.log10(value) - self.low) / (self.high - self.low)
 
@@ -99,12 +101,12 @@ def _positive(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return [(time, error) for time, error in curve if time > 0 and error > 0 and math.isfinite(error)]
 
 
-def _svg(width: float, height: float, label: str, drawn: list[str]) -> str:
+def _svg(width: Number, height: Number, label: str, drawn: list[str]) -> str:
     inside = "".join(drawn)
     return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{_safe(label)}">{inside}</svg>'
 
 
-def _text(x: float, y: float, words: str, anchor: str = "start", *, soft: bool = False, title: str = "") -> str:
+def _text(x: Number, y: Number, words: str, anchor: str = "start", *, soft: bool = False, title: str = "") -> str:
     kind = ' class="soft"' if soft else ""
     more = f"<title>{_safe(title)}</title>" if title and title != words else ""
     return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_safe(words)}{more}</text>'
