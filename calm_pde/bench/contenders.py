@@ -110,7 +110,7 @@ def _model(contender: Contender, setting: Setting) -> dict[str, Any]:
 def training_step(trainer: Trainer, contender: Contender) -> Callable[[], object]:
     """One optimizer step, or one per transition, on batches that have been read before."""
     span = trainer.plan.spans[contender.stage]
-    trainer.position.epoch = span.begin
+    trainer.position.epoch, trainer.position.step = span.begin, span.begin * trainer.epoch_steps
     trainer.optimizer = trainer._optimizer()
     trainer.model.train()
     batches = list(trainer._batches(trainer.groups(span.begin)))
