@@ -144,7 +144,7 @@ def _probes(trainer: Trainer, span: Span) -> list[Probe]:
 
 def _seconds_of_step(trainer: Trainer, epoch: int) -> float:
     """The median of a few steps of an epoch, reading the data included; one more before them is not counted."""
-    trainer.position.epoch = epoch
+    trainer.position.epoch, trainer.position.step = epoch, epoch * trainer.epoch_steps
     freeze(trainer.model, trainer.plan.span(epoch).stage)
     trainer.optimizer = trainer._optimizer()
     trainer.model.train()

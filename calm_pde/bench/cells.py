@@ -88,8 +88,8 @@ def _cell(
         base = card(chosen.kind, entry.problem, "small" if small else suite.size, entry.recipe)
         changes = chosen.small if small and chosen.small is not None else chosen
         length = Length(minutes=suite.minutes) if suite.minutes else Length(iterations=base.iterations)
-        if small or steps:
-            length = Length(steps=steps or TINY_STEPS)
+        if small or steps or suite.steps:
+            length = Length(steps=steps or (TINY_STEPS if small else suite.steps))
         name = _folder_name(f"{data}-{model}-seed{seed}")
         recipe = Recipe.model_validate(
             {

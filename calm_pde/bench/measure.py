@@ -73,7 +73,7 @@ def _step_bytes(recipe: Recipe) -> int | None:
         trainer = Trainer(recipe, Path(folder) / "run", Show(Console(quiet=True)))
         found = []
         for span in trainer.plan.spans:
-            trainer.position.epoch = span.end - 1
+            trainer.position.epoch, trainer.position.step = span.end - 1, (span.end - 1) * trainer.epoch_steps
             trainer.optimizer = trainer._optimizer()
             batch, weight = next(trainer._batches(trainer.groups(span.end - 1)[:1]))
             found.append(peak_of(lambda batch=batch, weight=weight: trainer._step(batch, weight)))

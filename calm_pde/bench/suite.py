@@ -73,7 +73,9 @@ class Suite(Config):
     """Of the presets."""
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0,)
     minutes: PositiveFloat | None = None
-    """Training time of a run; without it the cards' epochs."""
+    """Training time of a run; without it and `steps`, the cards' epochs."""
+    steps: PositiveInt | None = None
+    """Of a run, instead of minutes."""
     train: Settings = Field(default_factory=dict)
     """For all models on all data sets."""
     data: Annotated[dict[str, DataEntry], Field(min_length=1)]
@@ -93,6 +95,8 @@ class Suite(Config):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Suite:
+        if self.minutes is not None and self.steps is not None:
+            raise ValueError("minutes, steps: one of them says how long a run is; leave the other out")
         for name, entry in self.models.items():
             if entry.kind not in MODELS:
                 raise ValueError(f"models: {name}: there is no model {entry.kind!r}. {suggestion(entry.kind, list(MODELS))}")

@@ -124,7 +124,7 @@ def wrong(text: str) -> dict:
     for parent in parents:
         place = place[parent]
     place[last] = yaml.safe_load(value)
-    return content
+    return content | content.pop("@both", {})
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,7 @@ def wrong(text: str) -> dict:
         ("size=large", "'paper' or 'small'"),
         ("seeds=[]", "at least 1"),
         ("minutes=0", "greater than 0"),
+        ("@both={minutes: 3, steps: 4}", "leave the other out"),
     ],
 )
 def test_wrong_suites_are_told_of(tmp_path, change, words):
