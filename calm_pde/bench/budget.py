@@ -16,6 +16,7 @@ from calm_pde.bench.cells import Cell, Length
 from calm_pde.config import Config, differences
 from calm_pde.errors import CalmError
 from calm_pde.folders import replace_file
+from calm_pde.threads import threads
 from calm_pde.train.config import Recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
@@ -68,7 +69,7 @@ def plan_of(cell: Cell, path: Path) -> Plan:
 def plan(cell: Cell) -> Plan:
     """Times a few steps on the real data and chooses the length of the training."""
     recipe = _with(cell.recipe, {"epochs": _PROBE_EPOCHS, "stages": ()})
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, threads(recipe.train.threads):
         trainer = Trainer(recipe, Path(folder) / "run", Show(Console(quiet=True)))
         probes = [probe for span in trainer.plan.spans for probe in _probes(trainer, span)]
         validation = _seconds_of_validation(trainer)

@@ -25,6 +25,7 @@ from calm_pde.errors import FileError, InputError
 from calm_pde.files import replacing
 from calm_pde.origin import origin
 from calm_pde.solvers.problem import Problem
+from calm_pde.threads import threads
 from calm_pde.trajectories import Source, Trajectory, generated_split
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -97,13 +98,9 @@ def _folder(out: Path, settings: dict[str, object]) -> Path:
 def _solved(problem: Problem, seed: int, groups: list[list[int]], folder: Path, processes: int) -> Iterator[list[int]]:
     """Each group once its trajectories are on disk; one process and one thread per core."""
     if processes == 1 or len(groups) < 2:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with threads(1):
             for group in groups:
                 yield _solve(problem, seed, group, folder)
-        finally:
-            torch.set_num_threads(threads)
         return
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(processes, len(groups)), mp_context=context, initializer=_one_thread)

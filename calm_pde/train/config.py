@@ -97,6 +97,8 @@ class TrainConfig(Config):
     """Parts that a batch is computed in, one after the other."""
     average: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
+    threads: PositiveInt | None = None
+    """Threads that compute on a CPU, as many as torch takes by default; small models are fastest with one."""
     seed: int = 0
     """Of weights, order, windows, offsets and noise."""
     workers: NonNegativeInt = 0

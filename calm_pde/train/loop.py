@@ -26,6 +26,7 @@ from calm_pde.metrics import relative_l2, relative_l2_spacetime
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
 from calm_pde.surrogate import Surrogate, card_of, load_weights
+from calm_pde.threads import threads
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
 from calm_pde.train.config import Recipe, initial_model, model_config
 from calm_pde.train.objective import Objective
@@ -93,11 +94,12 @@ class Trainer:
 
     def fit(self) -> Path:
         """Train to the end; the folder of the surrogate that was best on the validation split."""
-        self.show.begin(self)
-        self._begun = time.perf_counter()
-        with self._signals:
-            while self.position.epoch < self.config.epochs:
-                self._epoch()
+        with threads(self.config.threads):
+            self.show.begin(self)
+            self._begun = time.perf_counter()
+            with self._signals:
+                while self.position.epoch < self.config.epochs:
+                    self._epoch()
         self._export()
         self.show.end(self)
         self.processes.close()

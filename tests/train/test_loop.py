@@ -51,6 +51,16 @@ def test_the_best_epoch_on_validation_is_kept(tmp_path: Path) -> None:
     assert run.validate() == pytest.approx(min(errors), rel=1e-5)
 
 
+def test_steps_compute_with_the_threads_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = torch.get_num_threads(), []
+    run = trainer(tmp_path / "a", train={"epochs": 1, "threads": before + 1})
+    step = run._step
+    monkeypatch.setattr(run, "_step", lambda *batch: seen.append(torch.get_num_threads()) or step(*batch))
+    run.fit()
+    assert set(seen) == {before + 1}
+    assert torch.get_num_threads() == before
+
+
 def test_without_validation_the_last_epoch_is_kept(tmp_path: Path) -> None:
     run = trainer(tmp_path / "a", train={"epochs": 2, "validation": 0})
     weights = Surrogate.load(run.fit()).model.state_dict()
