@@ -27,13 +27,13 @@ def decays(model: nn.Module) -> dict[str, bool]:
 def adamw(
     model: nn.Module, learning_rate: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)
 ) -> torch.optim.AdamW:
-    """Of what is not frozen."""
+    """Of what is not frozen. Fused: a hundred small operations would take a twentieth of a small model's step."""
     named, decaying = dict(model.named_parameters()), decays(model)
     groups = [
         {"params": [named[name] for name, decay in decaying.items() if decay == wanted], "weight_decay": strength}
         for wanted, strength in ((True, weight_decay), (False, 0.0))
     ]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas)
+    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, fused=True)
 
 
 def learning_rate(
