@@ -19,7 +19,7 @@ test: lint
 
 # The bars at full size, which take longer than a change should wait; the outcome goes to a dated file with its commit.
 test-slow: $(TESTABLE)
-	$(BIN)/python tests/slow.py
+	$(BIN)/python tests/slow.py -n 2 --dist loadfile
 
 lint: $(TESTABLE)
 	$(BIN)/ruff check
