@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from calm_pde.batch import Batch
-from calm_pde.errors import ConfigError
+from calm_pde.errors import ConfigError, OutsideBoxWarning
 from calm_pde.metrics import relative_l2, relative_l2_spacetime
 from calm_pde.models.draws import Draws
 from calm_pde.models.staged import Frames, Staged
@@ -50,7 +51,9 @@ class Objective:
         target = self.surrogate.card.statistics.normalized(batch.fields.to(dtype))
         frames = Frames(target, points, batch.mask, batch.node_type if self.surrogate.takes_node_types else None)
         model, stage = self.surrogate.model, self.plan.span(epoch).stage
-        with self._autocast(points.device):
+        with self._autocast(points.device), warnings.catch_warnings():
+            if offset is not None:  # points that are shifted on purpose may leave the box
+                warnings.simplefilter("ignore", OutsideBoxWarning)
             if stage is not None and isinstance(model, Staged):
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
             predicted = self._predicted(batch, frames, epoch).to(dtype)

@@ -111,3 +111,12 @@ def test_random_offset_is_one_draw_per_step_within_reach(tmp_path: Path) -> None
     assert len({tuple(draw) for draw in draws}) == 50
     trainer.position.batch = 7
     np.testing.assert_array_equal(trainer._offset(2), draws[7])
+
+
+def test_points_that_are_shifted_on_purpose_may_leave_the_box(tmp_path: Path) -> None:
+    """Without a warning, which would be an error here; the same points unshifted are inside."""
+    trainer = _trainer(tmp_path, own_source(20), {"node_types": [0, 4, 6]}, random_offset=0.05)
+    batch = next(trainer.data.batches(trainer.groups(0)[:1]))
+    shifted, still = (trainer.objective.losses(batch, 0, offset) for offset in (np.array([0.05, -0.05]), None))
+    assert bool(torch.isfinite(shifted).all())
+    assert not torch.equal(shifted, still)
