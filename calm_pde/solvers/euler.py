@@ -10,15 +10,18 @@ from calm_pde.solvers.dual_mesh import DualMesh, Side
 from calm_pde.solvers.gas import (
     GAMMA,
     conserved,
+    entropy,
     fastest_wave,
     flux_derivative,
     pressure_derivative,
     primitive,
     roe_flux,
+    rusanov_flux,
 )
 
 _SMOOTH = 0.02  # of the free stream's density, speed of sound and pressure: smaller differences are not limited
 _SMALLEST = 0.2  # of a point's density and pressure: a face with less takes the point's own
+_TRUSTED, _UNTRUSTED = 0.8, 0.5  # of the free stream's entropy: between them a flux goes over into the first-order one
 _NEAR, _ACROSS = 5 / 6, 1 / 6  # a half edge's share of the pressures at its own and at the other end, exact where p is linear
 
 
@@ -30,7 +33,9 @@ class Euler:
 
         W_face = W ± ½(w a + (1 − w) b),   w = (b² + ε)/(a² + b² + 2ε),
 
-    and meet in Roe's flux. Through a wall goes pressure alone, through the far field Roe's flux against the free stream.
+    and meet in Roe's flux. Where the entropy at an end is far below the free stream's, which only errors can do, the flux goes
+    over into the first-order one that `jacobian` is of. Through a wall goes pressure alone, through the far field Roe's flux
+    against the free stream.
     """
 
     def __init__(self, dual: DualMesh, outside: np.ndarray, *, walls: Sequence[str] = (), far: Sequence[str] = ()) -> None:
@@ -62,6 +67,11 @@ class Euler:
             low = ((face[0] < _SMALLEST * value[0]) | (face[3] < _SMALLEST * value[3])).nonzero()[0]
             face[:, low] = value[:, low]
         leaving = roe_flux(left, right, self.dual.normals)
+        trust = np.clip((entropy(here) / entropy(self.outside[:, None]) - _UNTRUSTED) / (_TRUSTED - _UNTRUSTED), 0.0, 1.0)
+        trust = np.minimum(trust[first], trust[second])
+        doubted = (trust < 1).nonzero()[0]
+        simple = rusanov_flux(one[:, doubted], other[:, doubted], self.dual.normals[:, doubted])
+        leaving[:, doubted] = trust[doubted] * leaving[:, doubted] + (1 - trust[doubted]) * simple
         return (self.dual.outflow @ leaving.T).T + self._through_boundary(here)
 
     def limiter(self, state: np.ndarray) -> np.ndarray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,7 @@ class Objective:
         target = self.surrogate.card.statistics.normalized(batch.fields.to(dtype))
         frames = Frames(target, points, batch.mask, batch.node_type if self.surrogate.takes_node_types else None)
         model, stage = self.surrogate.model, self.plan.span(epoch).stage
-        with self._autocast(points.device), warnings.catch_warnings():
-            if offset is not None:  # points that are shifted on purpose may leave the box
-                warnings.simplefilter("ignore", OutsideBoxWarning)
+        with self._autocast(points.device), nullcontext() if offset is None else _shifted_on_purpose():
             if stage is not None and isinstance(model, Staged):
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
             predicted = self._predicted(batch, frames, epoch).to(dtype)
@@ -102,6 +101,14 @@ class Objective:
 
     def _autocast(self, device: torch.device) -> Any:
         return torch.autocast(device.type, torch.bfloat16) if self.config.precision == "bfloat16" else nullcontext()
+
+
+@contextmanager
+def _shifted_on_purpose() -> Iterator[None]:
+    """Points may leave the box without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideBoxWarning)
+        yield
 
 
 def _recomputed(model: Stepwise, *arguments: Tensor | None) -> Tensor:

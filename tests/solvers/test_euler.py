@@ -9,7 +9,7 @@ import pytest
 
 from calm_pde.solvers.dual_mesh import DualMesh
 from calm_pde.solvers.euler import Euler
-from calm_pde.solvers.gas import conserved, free_stream, primitive
+from calm_pde.solvers.gas import GAMMA, conserved, free_stream, primitive, rusanov_flux
 from calm_pde.solvers.implicit import BlockSystem, Unsteady
 from calm_pde.solvers.mesh.graded import airfoil_mesh
 from calm_pde.solvers.mesh.section import Section
@@ -113,6 +113,25 @@ def test_a_mirrored_mesh_has_the_mirrored_residual():
     assert np.allclose(here, there, atol=1e-13)
     assert lift == pytest.approx(-other_lift)
     assert drag == pytest.approx(other_drag)
+
+
+def test_a_point_of_impossible_entropy_meets_its_neighbors_at_first_order():
+    """Edge by edge from the formula; with an entropy that can be, the same point is extended."""
+    dual = DualMesh(box_mesh((0, 0), (1, 1), 5, 5))
+    euler = Euler(dual, free_stream(0.4, 10.0), far=["edge"])
+    here = primitive(euler.uniform() * (1 + 0.05 * np.random.default_rng(1).uniform(-1, 1, size=(4, 36))))
+    inside = int(np.argmin(np.linalg.norm(dual.mesh.points - 0.5, axis=1)))
+    found = []
+    for share in (0.4, 0.9):
+        here[3, inside] = share / GAMMA * here[0, inside] ** GAMMA
+        expected = np.zeros(4)
+        for first, second, normal in zip(*dual.ends, dual.normals.T, strict=True):
+            if inside in (first, second):
+                leaving = rusanov_flux(here[:, [first]], here[:, [second]], normal[:, None])[:, 0]
+                expected += leaving if inside == first else -leaving
+        found.append(np.abs(euler.residual(conserved(here))[:, inside] - expected).max())
+    assert found[0] < 1e-14
+    assert found[1] > 1e-4
 
 
 def test_the_jacobian_is_that_of_a_first_order_flux():

@@ -17,6 +17,7 @@ from calm_pde.solvers.gas import (
     pressure_derivative,
     primitive,
     roe_flux,
+    rusanov_flux,
 )
 
 
@@ -57,14 +58,19 @@ def test_the_fastest_wave_is_the_largest_eigenvalue():
     assert np.allclose(np.abs(np.linalg.eigvals(blocks)).max(axis=1), fastest_wave(here, NORMALS))
 
 
-def test_the_flux_between_equal_states_is_theirs():
+FLUXES = pytest.mark.parametrize("between", [roe_flux, rusanov_flux])
+
+
+@FLUXES
+def test_the_flux_between_equal_states_is_theirs(between):
     here = states(3)
-    assert np.allclose(roe_flux(here, here, NORMALS), flux(here, NORMALS), rtol=1e-13, atol=1e-13)
+    assert np.allclose(between(here, here, NORMALS), flux(here, NORMALS), rtol=1e-13, atol=1e-13)
 
 
-def test_what_leaves_one_side_enters_the_other():
+@FLUXES
+def test_what_leaves_one_side_enters_the_other(between):
     left, right = states(4), states(5)
-    assert np.allclose(roe_flux(left, right, NORMALS), -roe_flux(right, left, -NORMALS), rtol=1e-12, atol=1e-12)
+    assert np.allclose(between(left, right, NORMALS), -between(right, left, -NORMALS), rtol=1e-12, atol=1e-12)
 
 
 def test_faster_than_sound_only_the_side_upstream_counts():
@@ -75,14 +81,15 @@ def test_faster_than_sound_only_the_side_upstream_counts():
     assert np.allclose(roe_flux(left, right, ahead), flux(left, ahead), rtol=1e-10)
 
 
-def test_a_flux_turns_with_its_states_and_normal():
+@FLUXES
+def test_a_flux_turns_with_its_states_and_normal(between):
     left, right, angle = states(8), states(9), 0.7
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
     def turned(rows: np.ndarray) -> np.ndarray:
         return np.concatenate([rows[:1], turn @ rows[1:3], rows[3:]])
 
-    assert np.allclose(roe_flux(turned(left), turned(right), turn @ NORMALS), turned(roe_flux(left, right, NORMALS)))
+    assert np.allclose(between(turned(left), turned(right), turn @ NORMALS), turned(between(left, right, NORMALS)))
 
 
 @pytest.mark.parametrize(
