@@ -164,9 +164,9 @@ def _border(grid_shape: tuple[int, ...]) -> np.ndarray:
 def _layout(file: DataFile) -> str:
     header = file.header
     points = file.num_points
-    mesh = (
-        f"{points[0]:,} points shared by all" if header.shared_mesh else f"{points.min():,}–{points.max():,} points of its own"
-    )
+    fewest, most = int(points.min()), int(points.max())
+    number = f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}"
+    mesh = f"{number} points {'shared by all' if header.shared_mesh else 'on a mesh of its own'}"
     names = ", ".join(f"{field.name} [{field.unit}]" if field.unit else field.name for field in header.fields)
     frames = "steady" if len(file.times) == 1 else f"{len(file.times)} frames"
     return f"{len(file):,} trajectories, {frames}, {mesh}, {len(header.lower)}-D, fields: {names}"

@@ -7,35 +7,48 @@ import numpy as np
 from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import Window
-from calm_pde.errors import FileError
+from calm_pde.errors import ConfigError, FileError, InputError
 from calm_pde.types import Float, Tensor
 
 _ROWS = 2**20  # taken together in float64
+_CONSTANT = 1e-6  # of a channel's deviation: a point whose own is smaller counts as constant
+
+Row = tuple[float, ...]
 
 
 class Statistics(Config):
-    """Mean, standard deviation (unbiased) and range per channel; a constant channel counts as deviating by 1."""
+    """Mean, standard deviation (unbiased) and range per channel; what is constant counts as deviating by 1.
+
+    Mean and deviation may also be told for every point of a mesh, a row each.
+    """
 
     names: tuple[str, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: Row | tuple[Row, ...]
+    std: Row | tuple[Row, ...]
     lowest: tuple[float, ...]
     highest: tuple[float, ...]
 
     def normalized(self, values: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
-        """(x − mean)/std per channel."""
+        """(x − mean)/std."""
+        if isinstance(self.mean[0], tuple) and values.shape[-2] != len(self.mean):
+            raise InputError(
+                "points",
+                expected=f"the {len(self.mean):,} points of the surrogate's own mesh, where it knows the mean of its features",
+                got=f"{values.shape[-2]:,} points",
+                fix="Give these points, or train a surrogate without data.normalize_features=point.",
+            )
         return (values - values.new_tensor(self.mean)) / values.new_tensor(self.std)
 
     def physical(self, values: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
-        """mean + std·x per channel."""
+        """mean + std·x."""
         return values * values.new_tensor(self.std) + values.new_tensor(self.mean)
 
 
-def statistics(dataset: Dataset) -> tuple[Statistics, Statistics | None]:
+def statistics(dataset: Dataset, features_per_point: bool = False) -> tuple[Statistics, Statistics | None]:
     """Of the fields over samples × frames × points of a split, and of the features where there are some."""
-    fields = Moments(len(dataset.fields))
-    given = dataset.file.header.features
-    features = Moments(len(given)) if given else None
+    given = tuple(field.name for field in dataset.file.header.features)
+    fields, features = Moments(len(dataset.fields)), Moments(len(given)) if given else None
+    at_points = Moments(_points(dataset) * len(given)) if features_per_point else None
     for position, index in enumerate(dataset.indices):
         item = dataset[Window(position, 0, dataset.num_frames)]
         for name, total in (("fields", fields), ("features", features)):
@@ -46,9 +59,32 @@ def statistics(dataset: Dataset) -> tuple[Statistics, Statistics | None]:
                     part=f"{name} of trajectory {index}",
                     fix="Run `calm check` on the file to see where.",
                 )
-    return fields.statistics(dataset.fields), (
-        None if features is None else features.statistics(tuple(field.name for field in given))
-    )
+        if at_points is not None:
+            at_points.add(item["features"].numpy().reshape(1, -1))
+    of_features = None if features is None else features.statistics(given)
+    if of_features is not None and at_points is not None:
+        of_features = _per_point(of_features, at_points)
+    return fields.statistics(dataset.fields), of_features
+
+
+def _points(dataset: Dataset) -> int:
+    """How many points every sample has, where features can be normalized point by point."""
+    fewest, most = int(dataset.file.num_points.min()), int(dataset.file.num_points.max())
+    if not dataset.file.header.features:
+        raise ConfigError("data.normalize_features: expected a file with features for 'point', got one without. Leave it out.")
+    if fewest != most:
+        raise ConfigError(
+            f"data.normalize_features: expected as many points in every sample for 'point', got {fewest:,} to {most:,}. "
+            "Use 'channel'."
+        )
+    return most
+
+
+def _per_point(whole: Statistics, each: Moments) -> Statistics:
+    shape = (-1, len(whole.names))
+    mean, std = each.mean.reshape(shape), each.std.reshape(shape)
+    std = np.where(std > _CONSTANT * np.array(whole.std), std, 1.0)
+    return whole.model_copy(update={"mean": tuple(map(tuple, mean.tolist())), "std": tuple(map(tuple, std.tolist()))})
 
 
 class Moments:

@@ -33,6 +33,8 @@ class DataConfig(Config):
     """Names of the fields to learn; by default the file's targets."""
     frame_stride: PositiveInt = 1
     """Take every so many-th frame."""
+    normalize_features: Literal["channel", "point"] = "channel"
+    """By the mean and deviation of a channel, or of each point of a mesh that all samples share, so that what differs shows."""
 
 
 class TrainConfig(Config):

@@ -291,14 +291,15 @@ class Trainer:
             "seed": self.config.seed,
         } | origin()
         kind = recipe.model.get("kind", "calm")
-        card = card_of(kind, config, self.data, statistics(self.data), provenance)
+        found = statistics(self.data, features_per_point=recipe.data.normalize_features == "point")
+        card = card_of(kind, config, self.data, found, provenance)
         return Surrogate(initial_model(config, self.data, self.config.seed), card)
 
     def _settings(self) -> dict[str, Any]:
         """What a resume must find as it was."""
         train = self.config.model_dump(mode="json")
         kept = {name: value for name, value in train.items() if name not in _HARMLESS}
-        data = {"fields": list(self.data.fields), "frame_stride": self.recipe.data.frame_stride}
+        data = self.recipe.data.model_dump(include={"frame_stride", "normalize_features"}) | {"fields": list(self.data.fields)}
         return {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": kept}
 
     def _resume(self, force: bool) -> None:

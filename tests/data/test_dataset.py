@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pytest
 import torch
 
 from calm_pde.data.dataset import Dataset
-from calm_pde.data.statistics import statistics
+from calm_pde.data.statistics import Statistics, statistics
 from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.data.writing import write
-from calm_pde.errors import FileError, InputError
+from calm_pde.errors import ConfigError, FileError, InputError
 from calm_pde.models import CalmConfig
+from calm_pde.trajectories import Field, Source
 from tests.data.sets import own_source, shared_source
 
 
@@ -146,6 +148,34 @@ def test_statistics_are_those_of_the_training_part(make: Callable, tmp_path: Pat
     np.testing.assert_array_equal(fields.lowest, rows.min(axis=0))
     np.testing.assert_array_equal(fields.highest, rows.max(axis=0))
     assert (features is None) == (make is shared_source)
+
+
+def test_features_may_be_normalized_point_by_point(tmp_path: Path) -> None:
+    """What all samples share vanishes, what differs between them is of size 1, whatever the rest of the channel is like."""
+    source = shared_source()
+    draw, base = np.random.default_rng(0), 1e3 * np.arange(36.0)
+    features = [np.stack([base, base + 0.01 * draw.normal(size=36)], axis=1) for _ in range(10)]
+    given = [dataclasses.replace(each, features=own) for each, own in zip(source.trajectories, features, strict=True)]
+    description = dataclasses.replace(source.description, features=(Field(name="x"), Field(name="y")))
+    dataset = Dataset(write(Source(description, given, 10), tmp_path / "a.h5").path)
+    _, found = statistics(dataset, features_per_point=True)
+    assert found is not None
+    found = Statistics.model_validate_json(found.model_dump_json())
+    known = np.stack(features)[: len(dataset)].astype(np.float32).astype(np.float64)
+    normalized = found.normalized(torch.from_numpy(known)).numpy()
+    assert (normalized[..., 0] == 0).all()
+    varied = known[..., 1].std(axis=0, ddof=1)
+    expected = (known[..., 1] - known[..., 1].mean(axis=0)) / np.where(varied > 1e-6 * known[..., 1].std(ddof=1), varied, 1.0)
+    np.testing.assert_allclose(normalized[..., 1], expected, atol=1e-6)
+    with pytest.raises(InputError, match=r"expected the 36 points of the surrogate's own mesh.*got 35 points"):
+        found.normalized(torch.zeros(1, 35, 2))
+
+
+def test_features_that_differ_in_number_are_not_normalized_point_by_point(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"as many points in every sample for 'point', got 2. to 3."):
+        statistics(_dataset(tmp_path, own_source), features_per_point=True)
+    with pytest.raises(ConfigError, match="expected a file with features for 'point'"):
+        statistics(Dataset(write(shared_source(), tmp_path / "b.h5").path), features_per_point=True)
 
 
 def test_statistics_refuse_what_is_not_finite(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def burgers(points: int = 128, frames: int = 11) -> Source:
 
 
 def navier_stokes(points: int = 32, frames: int = 8) -> Source:
-    return solved(NavierStokes(points=points, resolution=64, viscosity=1e-3, frames=frames, time_step=0.05))
+    return solved(NavierStokes(points=points, resolution=2 * points, viscosity=1e-3, frames=frames, time_step=0.05))
 
 
 def scattered(fewest: int = 600, most: int = 1000, frames: int = 8) -> Source:
