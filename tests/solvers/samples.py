@@ -1,7 +1,8 @@
-"""`python -m tests.solvers.samples` draws three samples of every set on meshes for the docs."""
+"""`python -m tests.solvers.samples [SET …]` draws three samples of every set on meshes, or of those named, for the docs."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def picture(problem: Problem, field: str, frames: tuple[int, ...], window: Windo
     steady = description.steady
     shape = (1, SAMPLES) if steady else (SAMPLES, len(frames))
     figure = Figure(
-        figsize=(3.4 * shape[1] + 0.8, (2.8 if steady else 1.1 if window is None else 2.4) * shape[0]), layout="constrained"
+        figsize=(3.4 * shape[1] + 0.8, (2.8 if steady else 1.25 if window is None else 2.4) * shape[0]), layout="constrained"
     )
     places = figure.subplots(*shape, squeeze=False).reshape(SAMPLES, len(frames))
     draws = [np.random.default_rng([0, index]) for index in range(SAMPLES)]
@@ -40,7 +41,8 @@ def picture(problem: Problem, field: str, frames: tuple[int, ...], window: Windo
             axes.set(title=title, xticks=[], yticks=[], aspect="equal")
             (left, right), (bottom, top) = window or zip(description.box.lower, description.box.upper, strict=True)
             axes.set(xlim=(left, right), ylim=(bottom, top))
-        figure.colorbar(drawn, ax=row.tolist(), shrink=0.9, label=field_label(description.fields[channel]))
+        bar = figure.colorbar(drawn, ax=row.tolist(), shrink=0.9)
+        bar.set_label(field_label(description.fields[channel]), fontsize=7)
     return figure
 
 
@@ -51,8 +53,8 @@ def main() -> None:
         "steady_airfoil": (SteadyAirfoil(), "mach", (0,), NEAR_AIRFOIL, False),
         "elasticity": (Elasticity(), "stress", (0,), None, False),
     }
-    for name, settings in wanted.items():
-        picture(*settings).savefig(FOLDER / f"{name}.png", dpi=100)
+    for name in sys.argv[1:] or wanted:
+        picture(*wanted[name]).savefig(FOLDER / f"{name}.png", dpi=100)
         print(FOLDER / f"{name}.png")
 
 
