@@ -73,6 +73,18 @@ def test_what_leaves_one_side_enters_the_other(between):
     assert np.allclose(between(left, right, NORMALS), -between(right, left, -NORMALS), rtol=1e-12, atol=1e-12)
 
 
+def test_the_simple_flux_lowers_no_entropy():
+    """A step of a volume between two others, Courant number ½: density, pressure and the least entropy of the three hold."""
+    before, here, after = (states(seed, 500) for seed in (11, 12, 13))
+    ahead = np.array([[1.0], [0.0]]) * np.ones(500)
+    fastest = np.max([fastest_wave(each, ahead) for each in (before, here, after)], axis=0)
+    change = rusanov_flux(here, after, ahead) - rusanov_flux(before, here, ahead)
+    new = primitive(conserved(here) - 0.5 / fastest * change)
+    assert new[[0, 3]].min() > 0
+    least = np.min([entropy(each) for each in (before, here, after)], axis=0)
+    assert (entropy(new) >= least * (1 - 1e-12)).all()
+
+
 def test_faster_than_sound_only_the_side_upstream_counts():
     left, right = states(6), states(7)
     left[1] += 9.0
