@@ -19,6 +19,7 @@ from calm_pde.data.windows import grouped, whole_windows
 from calm_pde.evaluate import answers, data_of, for_surrogate
 from calm_pde.folders import replace_file
 from calm_pde.surrogate import Surrogate
+from calm_pde.threads import threads
 from calm_pde.train.config import Recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
@@ -44,8 +45,14 @@ def measured(run: Path) -> Measured:
 
 
 def measure(run: Path) -> Measured:
-    """In this process."""
+    """In this process, with the threads that the run was given."""
     surrogate = Surrogate.load(run)
+    recipe = Recipe.model_validate(surrogate.card.provenance["recipe"])
+    with threads(recipe.train.threads):
+        return _measured(surrogate, recipe, run)
+
+
+def _measured(surrogate: Surrogate, recipe: Recipe, run: Path) -> Measured:
     if torch.cuda.is_available():
         surrogate.model.cuda()
     file, stride = data_of(surrogate, run)
@@ -58,7 +65,6 @@ def measure(run: Path) -> Measured:
         start = time.perf_counter()
         answers(surrogate, batch)
         taken.append(time.perf_counter() - start)
-    recipe = Recipe.model_validate(surrogate.card.provenance["recipe"])
     return Measured(
         inference_seconds=statistics.median(taken) / len(batch),
         inference_bytes=peak,

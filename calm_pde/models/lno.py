@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
@@ -24,6 +24,8 @@ class LnoConfig(StepwiseConfig):
         modes: latent tokens.
         projector_layers: hidden layers of each map on points.
         blocks: of the transformer over the modes, the paper's propagator layers.
+        start: `published` is PyTorch's own, whose modes all see nearly the same, so that hundreds of steps pass before the loss
+            falls; `spread` starts with modes that see different places.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input features.
         memory_budget: bytes that the maps on points may hold at once, beside the logits (points × modes per mesh).
     """
@@ -35,6 +37,7 @@ class LnoConfig(StepwiseConfig):
     projector_layers: NonNegativeInt = 2
     blocks: PositiveInt = 8
     heads: PositiveInt = 8
+    start: Literal["published", "spread"] = "published"
     node_type_width: PositiveInt = 4
     memory_budget: Annotated[int, Field(ge=2**10)] = 256 * 2**20
 
@@ -70,6 +73,8 @@ class Lno(Stepwise):
         self.branch = ResidualMLP(features, width, width, layers, generator)
         self.blocks = nn.Sequential(*(TransformerBlock(width, config.heads, generator) for _ in range(config.blocks)))
         self.head = ResidualMLP(width, width, config.out_channels, layers, generator)
+        if config.start == "spread":
+            self.attention.spread(generator)
 
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> LnoGeometry:
         points = shown(points, mask)

@@ -20,6 +20,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "cylinder_2d": {"dim": 2, "in_channels": 3, "out_channels": 3, "width": 176, "node_types": (0, 4, 5, 6)},
 }
 
-_SMALL: dict[str, Any] = {"width": 64, "modes": 64, "blocks": 4}
+_SMALL: dict[str, Any] = {"width": 64, "modes": 64, "blocks": 4, "start": "spread"}
 
 PRESETS |= {f"{name}_small": paper | _SMALL for name, paper in PRESETS.items()}

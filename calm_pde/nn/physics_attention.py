@@ -18,6 +18,8 @@ from calm_pde.nn.pointwise import linear
 from calm_pde.nn.precision import full_precision
 from calm_pde.types import Bool, Float, Tensor
 
+_STEEPNESS, _DEVIATION, _SAMPLE = 4.0, 3.0, 4096  # of a spread start; docs/baselines.md has what they were chosen by
+
 
 class ResidualMLP(nn.Module):
     """W₂ r with r = GELU(W₁ x), then r ← r + GELU(W r) in each of `layers` layers."""
@@ -66,6 +68,17 @@ class PhysicsAttention(nn.Module):
         super().__init__()
         self.trunk = ResidualMLP(dim, width, width, layers, generator)
         self.score = ResidualMLP(width, width, modes, layers, generator)
+
+    @torch.no_grad()
+    def spread(self, generator: torch.Generator | None) -> None:
+        """Start with modes that see different places: the trunk bends within the unit box, and logits vary over its points."""
+        first, last = self.trunk.first, self.score.last
+        first.weight *= _STEEPNESS
+        first.bias.copy_(-(first.weight * torch.rand(first.weight.shape, generator=generator)).sum(dim=1))
+        logits = self.score(self.trunk(torch.rand(_SAMPLE, first.in_features, generator=generator)))
+        factor = _DEVIATION / logits.std(dim=0)
+        last.weight *= factor[:, None]
+        last.bias.copy_((last.bias - logits.mean(dim=0)) * factor)
 
     def forward(
         self,

@@ -100,7 +100,7 @@ class Trainer:
             with self._signals:
                 while self.position.epoch < self.config.epochs:
                     self._epoch()
-        self._export()
+            self._export()
         self.show.end(self)
         self.processes.close()
         return self.run / "surrogate"

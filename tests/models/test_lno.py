@@ -165,3 +165,17 @@ def test_memory_of_a_step_stays_within_the_budget():
 def test_mistakes_are_named():
     with pytest.raises(ConfigError, match="heads must divide the width 6, got 4"):
         tiny(heads=4)
+
+
+def test_a_spread_start_shows_each_place_in_other_modes_and_the_published_one_does_not():
+    points = torch.rand(500, 2, generator=torch.Generator().manual_seed(3))
+    u = torch.randn(1, 500, 1, generator=torch.Generator().manual_seed(4))
+    deviations = {}
+    for start in ("published", "spread"):
+        model = LnoConfig.preset("navier_stokes_2d_small", start=start).build(seed=0)
+        logits = model.attention(points, None, None, 2**28).logits[0]
+        deviations[start] = float(logits.detach().std(dim=0).mean()), float(model(u, points, num_steps=1).detach().std())
+    assert deviations["published"][0] < 0.02
+    assert deviations["published"][1] < 1e-5
+    assert 2.5 < deviations["spread"][0] < 3.5
+    assert deviations["spread"][1] > 1e-4
