@@ -17,12 +17,12 @@ from calm_pde.export.cells import vertices
 from calm_pde.export.meshes import Mesh, read_mesh
 from calm_pde.files import check_free, replacing
 from calm_pde.models import CalmPDE
+from calm_pde.nn.layer import own_queries
 from calm_pde.starts import Starts, array_points, array_starts, file_starts
 from calm_pde.surrogate import Surrogate
 from calm_pde.trajectories import Source, Split, Trajectory
 
 _MESH = ("points", "cells", "node_type")
-_QUERIES = ".queries"  # how the query points of a layer are called among a model's weights
 
 
 def predict(
@@ -139,10 +139,9 @@ def _layers(surrogate: Surrogate) -> dict[str, np.ndarray]:
         return {}
     box = surrogate.card.box
     found = {}
-    for name, weight in surrogate.model.state_dict().items():
-        if name.endswith(_QUERIES):
-            unit = weight.double().cpu().numpy()
-            found[name.removesuffix(_QUERIES)] = box.to_physical(np.where(box.periodic, unit - np.floor(unit), unit))
+    for name, weight in own_queries(surrogate.model.state_dict()).items():
+        unit = weight.double().cpu().numpy()
+        found[name] = box.to_physical(np.where(box.periodic, unit - np.floor(unit), unit))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -285,6 +285,11 @@ class CalmLayer(nn.Module):
             warn_outside_box(self._warned, "queries", queries, self.periodic)
         if neighbors is not None:
             check_neighbors(neighbors, points.shape[-2], where.shape[-2], lead)
+
+
+def own_queries(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The query points among a model's weights, by the name of their layer in the model."""
+    return {name.removesuffix(".queries"): value for name, value in weights.items() if name.endswith(".queries")}
 
 
 def count_clouds(lead: tuple[int, ...], points: Tensor, queries: Tensor, mask: Tensor | None) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import torch
 
+from calm_pde.nn.layer import own_queries
 from calm_pde.types import Tensor
 
 _MOST = 200  # snapshots
 _EPOCHS = "epochs"
-_QUERIES = ".queries"  # how their names end among a model's weights
 
 
 class QueryRecord:
@@ -31,11 +31,10 @@ class QueryRecord:
         while epoch // stride + 2 > _MOST:
             stride *= 2
         kept = [place for place, known in enumerate(self.epochs) if known < epoch and known % stride == 0]
-        for name, value in weights.items():
-            if name.endswith(_QUERIES):
-                now = value.detach().cpu().float()[None]
-                before = self.positions.get(name.removesuffix(_QUERIES), now[:0])
-                self.positions[name.removesuffix(_QUERIES)] = torch.cat([before[kept], now])
+        for name, value in own_queries(weights).items():
+            now = value.detach().cpu().float()[None]
+            before = self.positions.get(name, now[:0])
+            self.positions[name] = torch.cat([before[kept], now])
         self.epochs = [*(self.epochs[place] for place in kept), epoch]
 
     @property

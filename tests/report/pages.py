@@ -276,6 +276,16 @@ def holed() -> Content:
     return content([holed_mesh(14, 72, 0.35)])
 
 
+def crowded_mesh() -> tuple[np.ndarray, np.ndarray]:
+    """The mesh with the hole, drawn together around it: most points in a small part of a wide domain."""
+    points, triangles = holed_mesh(14, 72, 0.35)
+    return points * 1000 ** (np.abs(points).max(1, keepdims=True) - 1) + np.array([0.3, 0.0]), triangles
+
+
+def crowded() -> Content:
+    return content([crowded_mesh()], analyses=False)
+
+
 def per_sample() -> Content:
     return content([holed_mesh(12 + i, 60 + 8 * i, 0.2 + 0.15 * i) for i in range(3)], analyses=False)
 

@@ -16,7 +16,7 @@ from tests.report.browser import TWO_FRAMES, Opened, launch, open_page
 
 CONTENTS: dict[str, Callable[[], pages.Content]] = {
     name: functools.cache(getattr(pages, name))
-    for name in ("line", "grid", "holed", "per_sample", "cloud", "space", "steady", "hostile")
+    for name in ("line", "grid", "holed", "crowded", "per_sample", "cloud", "space", "steady", "hostile")
 }
 TIMED = ["line", "grid", "holed", "per_sample", "cloud", "space"]
 MARGINS = {"left": 44, "right": 8, "top": 6, "bottom": 32}  # around the drawn area of a picture in the plane
@@ -300,6 +300,22 @@ def test_zoom_and_pan_are_linked_and_reset(show: Show) -> None:
     assert differs(zoomed, pictures(opened), 0.05)
     page.get_by_role("button", name="Reset the view").click()
     opened.wait("s.zoom === 1")
+
+
+def test_a_crowded_mesh_opens_where_its_points_are(show: Show) -> None:
+    """On the middle four fifths of the points along each axis; `All` shows the whole domain, `Reset` that part again."""
+    points = np.sort(pages.crowded_mesh()[0], axis=0)
+    size = points[-1] - points[0]
+    low, high = points[len(points) // 10], points[-(len(points) // 10) - 1]
+    opened = show("crowded")
+    assert opened.state("zoom") == pytest.approx((size / (high - low)).min(), rel=0.05)
+    near = pictures(opened)
+    opened.page.get_by_role("button", name="Show the whole domain").click()
+    opened.wait("s.zoom === 1")
+    assert differs(near, pictures(opened), 0.05)
+    opened.page.get_by_role("button", name="Reset the view").click()
+    opened.wait("s.zoom > 4")
+    assert not show("holed").page.get_by_role("button", name="Show the whole domain").is_visible()
 
 
 def test_two_fingers_zoom(chromium: Browser, files: Callable[[str], Path]) -> None:

@@ -1,16 +1,22 @@
 // The camera that all panels of a stage share: zoom and pan in the plane, orbit in space.
 
 const LEAST = 0.5, MOST = 4000;
+export const WHOLE = {x: 0, y: 0, zoom: 1};
 
 export class Camera {
     #listeners = new Set();
+    #home = WHOLE;
 
     constructor() {
-        this.#home();
+        this.#look(WHOLE);
     }
 
-    #home() {
-        Object.assign(this, {x: 0, y: 0, zoom: 1, azimuth: -0.9, elevation: 0.5});
+    #look(where) {
+        Object.assign(this, {...where, azimuth: -0.9, elevation: 0.5});
+    }
+
+    #isAt(where) {
+        return Object.keys(where).every((name) => this[name] === where[name]);
     }
 
     onChange(react) {
@@ -22,11 +28,23 @@ export class Camera {
     }
 
     get moved() {
-        return this.zoom !== 1 || this.x !== 0 || this.y !== 0;
+        return !this.#isAt(WHOLE);
+    }
+
+    /** Where a reset goes; a camera that nobody has moved goes there now. */
+    setHome(home) {
+        const still = this.#isAt(this.#home);
+        this.#home = home;
+        if (still && !this.#isAt(home)) this.reset();
     }
 
     reset() {
-        this.#home();
+        this.show(this.#home);
+    }
+
+    /** Look at {x, y, zoom}, from the usual side in space. */
+    show(where) {
+        this.#look(where);
         this.#changed();
     }
 

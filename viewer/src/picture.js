@@ -1,10 +1,12 @@
 // Pictures: what a stage draws. Positions scaled to about one, triangles or none, and which stored value each point shows.
+import {WHOLE} from "./camera.js";
 import {decodeOnce} from "./decode.js";
 import {number} from "./format.js";
 import {SearchGrid} from "./search.js";
 import {ENOUGH, thinned} from "./thinning.js";
 
 const FLATTEST = 6; // a longer or higher domain is stretched, and the page says so
+const CROWDED = 4; // most points in so small a part of the width and height: the picture opens on that part
 
 export class Picture {
     /**
@@ -35,6 +37,11 @@ export class Picture {
         return place.length === 2 ? [...place, 0] : place;
     }
 
+    /** What to look at first, {x, y, zoom}: all of it, or the part where most of the points are. */
+    get home() {
+        return (this._home ??= this.dim === 2 && !this.fill ? crowded(this) : WHOLE);
+    }
+
     get search() {
         return (this._search ??= new SearchGrid(this.positions));
     }
@@ -63,6 +70,17 @@ function boundsOf(points, dim, axis) {
         if (points[i] > high) high = points[i];
     }
     return [low, high];
+}
+
+/** The middle four fifths of the points along each axis, if that is a small part. */
+function crowded({count, positions, extent}) {
+    const middle = [0, 1].map((axis) => {
+        const sorted = Float32Array.from({length: count}, (_, i) => positions[3 * i + axis]).sort();
+        return [sorted[Math.floor(0.1 * (count - 1))], sorted[Math.ceil(0.9 * (count - 1))]];
+    });
+    const zoom = Math.min(...middle.map(([low, high], axis) => extent[axis] / (high - low)));
+    const [x, y] = middle.map(([low, high]) => (low + high) / 2);
+    return zoom > CROWDED && Number.isFinite(zoom) ? {x, y, zoom} : WHOLE;
 }
 
 function evenSpacing({count, extent}) {

@@ -50,6 +50,7 @@ export class Stage {
         if (this.picture === picture) return;
         this.picture = picture;
         this.painter.setPicture(picture);
+        this.camera.setHome(picture.home);
         this.invalidate();
     }
 

@@ -1,5 +1,5 @@
 // The viewer: which sample, field, time and picture is shown, and everything that changes it.
-import {Camera} from "./camera.js";
+import {Camera, WHOLE} from "./camera.js";
 import {fieldData} from "./data.js";
 import {decodeOnce, rowOf} from "./decode.js";
 import {button, choice, h, section, toggle} from "./dom.js";
@@ -76,9 +76,11 @@ export class Viewer {
             this.choices.overlay = box;
             parts.push(h("div", {class: "together"}, box.node, layer.node));
         }
+        this.all = button("All", () => this.camera.show(WHOLE), {"aria-label": "Show the whole domain", hidden: true});
         const zoom = h("div", {class: "buttons", role: "group", "aria-label": "Zoom"},
             button("+", () => this.zoom(1.4), {"aria-label": "Zoom in"}),
             button("−", () => this.zoom(1 / 1.4), {"aria-label": "Zoom out"}),
+            this.all,
             button("Reset", () => this.camera.reset(), {"aria-label": "Reset the view"}));
         return h("div", {class: "controls"}, parts, zoom);
     }
@@ -110,6 +112,7 @@ export class Viewer {
         }
         if (moved && content.dim === 3) this.camera.reset();
         if (this.pictures) this.pictures.kept = look.kept;
+        this.all.hidden = (picture?.home ?? WHOLE) === WHOLE;
         await this.#show();
         await this.#overlay({});
         if (this.pictures?.stage) this.pictures.stage.draw();
