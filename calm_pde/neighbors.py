@@ -20,6 +20,7 @@ TIE_TOLERANCE = 1e-5
 
 _DENSE_FRACTION = 0.25  # above this share of the cloud a tree visits nearly every point: plain distances are faster
 _CHUNK_ENTRIES = 1 << 20  # (query, candidate) pairs looked at together
+_PARALLEL_ENTRIES = 20_000  # fewer (query, candidate) pairs are searched in less time than threads take to start
 _SPARE = 2  # candidates beyond k that a tree is asked for at first
 
 
@@ -155,7 +156,8 @@ def _candidates(
     found = np.empty((len(places), 0), dtype=np.int64)
     open_rows = np.arange(len(places))
     while True:
-        distance, index = tree.query(places[open_rows], k=np.arange(1, count + 1), workers=-1)
+        workers = torch.get_num_threads() if len(open_rows) * count >= _PARALLEL_ENTRIES else 1
+        distance, index = tree.query(places[open_rows], k=np.arange(1, count + 1), workers=workers)
         found = np.pad(found, ((0, 0), (0, count - found.shape[1])), constant_values=tree.n)
         found[open_rows] = index
         open_rows = open_rows[distance[:, -1] <= (1 + 2 * TIE_TOLERANCE) * distance[:, k - 1]]
