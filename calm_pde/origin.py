@@ -33,7 +33,8 @@ def machine() -> str:
     """What computes: the GPU, or the processor with cores and threads."""
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} × {torch.cuda.get_device_name()}"
-    return f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"{processor()}, {os.cpu_count()} cores, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def processor() -> str:

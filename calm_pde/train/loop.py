@@ -100,7 +100,7 @@ class Trainer:
             with self._signals:
                 while self.position.epoch < self.config.epochs:
                     self._epoch()
-            self._export()
+        self._export()
         self.show.end(self)
         self.processes.close()
         return self.run / "surrogate"
@@ -285,11 +285,13 @@ class Trainer:
     def _surrogate(self) -> Surrogate:
         recipe = self.recipe
         config = model_config(recipe, self.data)
+        with threads(self.config.threads):
+            made = origin()
         provenance = {
             "recipe": recipe.model_dump(mode="json"),
             "data": self.data.file.fingerprint,
             "seed": self.config.seed,
-        } | origin()
+        } | made
         kind = recipe.model.get("kind", "calm")
         found = statistics(self.data, features_per_point=recipe.data.normalize_features == "point")
         card = card_of(kind, config, self.data, found, provenance)

@@ -56,9 +56,10 @@ def test_steps_compute_with_the_threads_asked_for(tmp_path: Path, monkeypatch: p
     run = trainer(tmp_path / "a", train={"epochs": 1, "threads": before + 1})
     step = run._step
     monkeypatch.setattr(run, "_step", lambda *batch: seen.append(torch.get_num_threads()) or step(*batch))
-    run.fit()
+    made = Surrogate.load(run.fit()).card.provenance
     assert set(seen) == {before + 1}
     assert torch.get_num_threads() == before
+    assert made["machine"].endswith(f"{before + 1} threads")
 
 
 def test_without_validation_the_last_epoch_is_kept(tmp_path: Path) -> None:
