@@ -14,6 +14,7 @@ COLORS = 8
 _WIDTH, _ROW, _NAME, _VALUE = 640, 30, 150, 120
 _LEFT, _TOP, _HEIGHT, _BOTTOM = 58, 12, 300, 46
 _LONGEST_NAME = 20
+_RIM = 2.0  # the highest error that curves show, unless one ends above
 
 
 def bars(rows: Sequence[Row], colors: Mapping[str, int]) -> str:
@@ -45,12 +46,16 @@ def bars(rows: Sequence[Row], colors: Mapping[str, int]) -> str:
 
 
 def curves(rows: Sequence[Row], colors: Mapping[str, int]) -> str:
-    """Validation error against training time, both axes logarithmic; a thin line per seed."""
+    """Validation error against training time, both axes logarithmic; a thin line per seed.
+
+    Errors far above 1, of rollouts that diverged early in a training, are drawn at the upper rim.
+    """
     shown = [(row, curve) for row in rows for result in row.results if (curve := _positive(result.curve))]
     if not shown:
         return ""
     times, errors = zip(*(point for _, curve in shown for point in curve), strict=True)
-    horizontal, vertical = Axis(min(times), max(times)), Axis(min(errors), max(errors))
+    top = max(_RIM, *(2 * curve[-1][1] for _, curve in shown))
+    horizontal, vertical = Axis(min(times), max(times)), Axis(min(errors), min(max(errors), top))
     right, bottom = _WIDTH - 14, _TOP + _HEIGHT
     drawn = []
     for tick in vertical.ticks():
@@ -65,7 +70,7 @@ def curves(rows: Sequence[Row], colors: Mapping[str, int]) -> str:
     for row, curve in shown:
         series = f"s{colors[row.model]}"
         xs = [_LEFT + (right - _LEFT) * horizontal.place(time) for time, _ in curve]
-        ys = [bottom - _HEIGHT * vertical.place(error) for _, error in curve]
+        ys = [bottom - _HEIGHT * vertical.place(min(error, top)) for _, error in curve]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in zip(xs, ys, strict=True))
         drawn.append(f'<path class="line {series}" d="M{path}"/>')
         name = f"<title>{_safe(row.title)}</title>"

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from calm_pde.bench.cells import cells
-from calm_pde.bench.drawing import Axis
+from calm_pde.bench.drawing import Axis, curves
 from calm_pde.bench.page import page
 from calm_pde.bench.result import Failure
 from calm_pde.bench.suite import Suite
@@ -96,6 +96,16 @@ def test_nothing_is_asked_for_and_nothing_runs():
         assert not any(name.startswith("on") for name in given), tag
         assert given.get("href", "data:,") == "data:,"
         assert "src" not in given
+
+
+def test_a_curve_that_began_out_of_bounds_does_not_squeeze_the_others():
+    curve = ((1.0, 1e6), (50.0, 0.6), (150.0, 0.3))
+    row = rows(suite(), cells(suite(), Path("out")), {"sample-fno-seed0": result(curve=curve)})["sample"][0]
+    drawn = read(curves([row], {"fno": 0}))
+    (line,) = [given["d"] for tag, given in drawn.tags if tag == "path" and given["d"].count("L") == 2]
+    first, second, third = (float(point.split()[1]) for point in line[1:].split("L"))
+    axis = Axis(0.3, 2.0)
+    assert (second - first) / (third - first) == pytest.approx((1 - axis.place(0.6)) / (1 - axis.place(0.3)), abs=0.02)
 
 
 def test_axes_have_round_ticks():
