@@ -8,8 +8,9 @@ import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -41,7 +42,7 @@ SHARE = 0.8
 
 
 def speed(out: Path, console: Console, *, small: bool = False, repeats: int = 5, only: Sequence[str] = ()) -> Path:
-    """Measure, and write a dated Markdown file with machine and commit.
+    """Measure, and write a dated Markdown file with machine and commit. Interrupted, the same call goes on.
 
     Args:
         repeats: turns of the interleaved timings; medians are shown.
@@ -56,25 +57,55 @@ def speed(out: Path, console: Console, *, small: bool = False, repeats: int = 5,
     make_folder(out)
     setting = SMALL if small else FULL
     wanted = [contender for contender in CONTENDERS if not only or contender.kind in (*only, "calm")]
-    found = {contender.name: Speed(name=contender.name, what=contender.what) for contender in wanted}
+    head = [
+        f"commit {commit()}, seed 0, median of {repeats} interleaved",
+        f"{machine()}, Python {platform.python_version()}, torch {torch.__version__}",
+    ]
+    notes = _Notes(out / "unfinished.json", [*head, *(contender.name for contender in wanted)], wanted)
+    found = notes.found
     with progress("memory", console) as show:
         for done, contender in enumerate(wanted, start=1):
-            _measure_memory(contender, small, found[contender.name])
+            if found[contender.name].parameters is None:
+                _measure_memory(contender, small, found[contender.name])
+                notes.save()
             show(done, len(wanted))
     fitting = [contender for contender in wanted if found[contender.name].problem is None]
     with tempfile.TemporaryDirectory() as folder:
-        allocator = keep_freed_memory()
-        _measure_times(fitting, setting, Path(folder), found, repeats, console)
+        head[-1] += f"; {keep_freed_memory()}, for all"
+        _measure_times(fitting, setting, Path(folder), notes, repeats, console)
     now = datetime.datetime.now(datetime.UTC)
-    head = [
-        f"commit {commit()}, seed 0, median of {repeats} interleaved",
-        f"{machine()}, Python {platform.python_version()}, torch {torch.__version__}; {allocator}, for all",
-    ]
     path = out / f"{now:%Y-%m-%d}_speed.md"
     text = speed_markdown(list(found.values()), setting, head, f"{now:%Y-%m-%d %H:%M} UTC")
     replace_file(path, text.encode())
-    replace_file(path.with_suffix(".json"), json.dumps([one.model_dump() for one in found.values()], indent=1).encode())
+    replace_file(path.with_suffix(".json"), json.dumps(_plain(found.values()), indent=1).encode())
+    notes.path.unlink()
     return path
+
+
+class _Notes:
+    """What is measured so far, kept in a file until the end, so that the same command goes on after an interrupt.
+
+    Notes of another commit, machine or choice of models are not taken up.
+    """
+
+    def __init__(self, path: Path, heading: list[str], contenders: Sequence[Contender]) -> None:
+        self.path, self.heading = path, heading
+        fresh = [Speed(name=contender.name, what=contender.what) for contender in contenders]
+        self.found = {one.name: one for one in self._read() or fresh}
+
+    def _read(self) -> list[Speed]:
+        try:
+            known = json.loads(self.path.read_bytes())
+            return [Speed.model_validate(one) for one in known["found"]] if known["heading"] == self.heading else []
+        except (OSError, ValueError, LookupError, TypeError):  # there are none, or they are damaged
+            return []
+
+    def save(self) -> None:
+        replace_file(self.path, json.dumps({"heading": self.heading, "found": _plain(self.found.values())}).encode())
+
+
+def _plain(found: Iterable[Speed]) -> list[dict[str, Any]]:
+    return [one.model_dump(mode="json") for one in found]
 
 
 def _measure_memory(contender: Contender, small: bool, found: Speed) -> None:
@@ -89,20 +120,27 @@ def _measure_memory(contender: Contender, small: bool, found: Speed) -> None:
 
 
 def _measure_times(
-    contenders: Sequence[Contender], setting: Setting, folder: Path, found: dict[str, Speed], repeats: int, console: Console
+    contenders: Sequence[Contender], setting: Setting, folder: Path, notes: _Notes, repeats: int, console: Console
 ) -> None:
+    """Each part in turns of its own; parts that were measured before an interrupt are not repeated."""
     files = {scattered: write_data(setting, folder, scattered).path for scattered in (False, True)}
     trainers = {one.name: trainer_of(one, setting, files[one.scattered], folder) for one in contenders}
-    steps = {one.name: training_step(trainers[one.name], one) for one in contenders}
-    with progress("training steps", console) as show:
-        for name, taken in interleaved(steps, repeats, show).items():
-            found[name].step_seconds = taken
+    found = {one.name: notes.found[one.name] for one in contenders}
+    if not all(one.step_seconds for one in found.values()):
+        steps = {one.name: training_step(trainers[one.name], one) for one in contenders}
+        with progress("training steps", console) as show:
+            for name, taken in interleaved(steps, repeats, show).items():
+                found[name].step_seconds = taken
+        notes.save()
     answering = [one.name for one in contenders if one.answers]
     for horizon in setting.horizons:
+        if all(horizon in found[name].inference_seconds for name in answering):
+            continue
         programs = {name: inference(trainers[name], horizon) for name in answering}
         with progress(f"inference, {horizon} steps", console) as show:
             for name, taken in interleaved(programs, repeats, show).items():
                 found[name].inference_seconds[horizon] = statistics.median(taken)
+        notes.save()
 
 
 def measure_peaks(contender: Contender, setting: Setting) -> dict[str, int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -91,6 +92,38 @@ def test_a_small_run_and_a_model_that_does_not_fit(tmp_path, monkeypatch):
     assert known["CALM-PDE"]["step_bytes"] > 2**20
     assert set(known["FNO"]["inference_seconds"]) == {"2", "4"}
     assert len(known["FNO"]["step_seconds"]) == 1
+
+
+def test_an_interrupted_measurement_goes_on(tmp_path, monkeypatch):
+    """What was measured before is not measured again."""
+    monkeypatch.setattr(speed_module, "answer_of", lambda *_: b'{"parameters": 7, "step": 1, "inference": 1}')
+    real, calls = speed_module.interleaved, []
+
+    def interrupted(programs, *rest):
+        calls.append(sorted(programs))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(programs, *rest)
+
+    monkeypatch.setattr(speed_module, "interleaved", interrupted)
+    again = partial(speed, tmp_path, Console(quiet=True), small=True, repeats=1, only=("fno",))
+    with pytest.raises(KeyboardInterrupt):
+        again()  # in the second horizon
+    monkeypatch.setattr(speed_module, "answer_of", lambda *_: pytest.fail("memory is known"))
+    known = {one["name"]: one for one in json.loads(again().with_suffix(".json").read_text())}
+    assert len(calls) == 4
+    assert set(known["FNO"]["inference_seconds"]) == {"2", "4"}
+    assert known["FNO"]["parameters"] == 7
+    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".json", ".md"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"heading": ["a"]}', '{"heading": ["a"], "found": [{}]}'])
+def test_damaged_notes_are_not_taken_up(tmp_path, text):
+    path = tmp_path / "unfinished.json"
+    path.write_text(text)
+    found = speed_module._Notes(path, ["a"], CONTENDERS).found
+    assert list(found) == [contender.name for contender in CONTENDERS]
+    assert all(one.parameters is None for one in found.values())
 
 
 @pytest.mark.slow
