@@ -42,6 +42,14 @@ def test_thirty_steps_lower_the_loss(kind: str, tmp_path: Path) -> None:
 
 BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm", "fno", "ffno", "oformer", "pit")} | {
     "geo_fno": {"epochs": 2500, "learning_rate": 3e-3},
+    "lno": {
+        "epochs": 2000,
+        "feeding": "prefix",
+        "growth": "linear",
+        "growth_share": 0.6,
+        "learning_rate": 2e-3,
+        "gradient_clip": 1.0,
+    },
 }
 """What a card's training is changed to, for only four trajectories."""
 
