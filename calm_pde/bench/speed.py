@@ -61,7 +61,7 @@ def speed(out: Path, console: Console, *, small: bool = False, repeats: int = 5,
         f"commit {commit()}, seed 0, median of {repeats} interleaved",
         f"{machine()}, Python {platform.python_version()}, torch {torch.__version__}",
     ]
-    notes = _Notes(out / "unfinished.json", [*head, *(contender.name for contender in wanted)], wanted)
+    notes = _Notes(out / "unfinished.json", [*head, f"small: {small}", *(contender.name for contender in wanted)], wanted)
     found = notes.found
     with progress("memory", console) as show:
         for done, contender in enumerate(wanted, start=1):
@@ -115,7 +115,7 @@ def _measure_memory(contender: Contender, small: bool, found: Speed) -> None:
     except CalmError as error:
         found.problem = str(error)
         return
-    found.parameters, found.step_bytes = answer["parameters"], answer["step"]
+    found.problem, found.parameters, found.step_bytes = None, answer["parameters"], answer["step"]
     found.inference_bytes = answer["inference"]
 
 

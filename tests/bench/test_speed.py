@@ -109,6 +109,8 @@ def test_an_interrupted_measurement_goes_on(tmp_path, monkeypatch):
     again = partial(speed, tmp_path, Console(quiet=True), small=True, repeats=1, only=("fno",))
     with pytest.raises(KeyboardInterrupt):
         again()  # in the second horizon
+    notes = json.loads((tmp_path / "unfinished.json").read_text())
+    assert "small: True" in notes["heading"]
     monkeypatch.setattr(speed_module, "answer_of", lambda *_: pytest.fail("memory is known"))
     known = {one["name"]: one for one in json.loads(again().with_suffix(".json").read_text())}
     assert len(calls) == 4
