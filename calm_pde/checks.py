@@ -99,6 +99,8 @@ def check_mask(mask: object, lead: tuple[int, ...], num_points: int) -> None:
 
 def check_finite(name: str, tensor: Tensor, mask: Tensor | None = None) -> None:
     """No NaN and no infinity wherever the mask is True."""
+    if bool(torch.isfinite(tensor.detach().sum())):  # one pass, where a test of every number takes ten times as long
+        return
     finite = torch.isfinite(tensor).all(dim=-1)
     if mask is not None:
         hidden = ~mask if finite.ndim >= mask.ndim else ~mask.any(dim=0)  # a point of a shared cloud: hidden in all samples

@@ -1,7 +1,8 @@
 """Continuous convolution in bounded memory: chunks over queries, forward and backward; the backward computes kernels again.
 
-A layer's work behind its door is one differentiable function of features, positions and weights. Its forward keeps the
-convolution's output at most; kernels, gathered neighbors and the MLP's hidden layer exist for one chunk at a time.
+A layer's work behind its door is one differentiable function of features, positions and weights. Kernels and gathered neighbors
+exist for one chunk at a time; the convolution's output, the MLP's hidden layer and the kernel's features are kept from forward
+to backward where the plan finds room for them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from calm_pde.nn.products import (
     SCRATCH,
     PushPlan,
     Scratch,
+    dense_product,
+    dense_product_backward,
     kernel_product,
     kernel_product_backward,
     pool_product,
@@ -128,31 +131,41 @@ def convolve(
             return convolve(work, x, points, queries, filters, offset, bias, tail, parameters)
     if torch.compiler.is_compiling():  # a tracer sees the plain formula and finds its own backward
         return _traced(work, x, points, queries, filters, offset, bias, tail, parameters)
-    return _Convolution.apply(work, len(tail), x, points, queries, filters, offset, bias, *tail, *parameters)  # pyright: ignore[reportReturnType]
+    features, learns = None, torch.is_grad_enabled()
+    if learns and work.plan.keep_geometry and work.left is None:
+        features = work.left_of(slice(0, len(work.index)), points, queries, parameters)
+        points, queries, parameters = points.detach(), queries.detach(), ()
+    return _Convolution.apply(work, learns, len(tail), features, x, points, queries, filters, offset, bias, *tail, *parameters)  # pyright: ignore[reportReturnType]
 
 
 class _Convolution(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, work: Work, num_tail: int, x, points, queries, filters, offset, bias, *rest) -> Tensor:
+    def forward(
+        ctx: Any, work: Work, learns: bool, num_tail: int, features, x, points, queries, filters, offset, bias, *rest
+    ) -> Tensor:
         tail, parameters = rest[:num_tail], rest[num_tail:]
         rows, num_queries = x.shape[-1], len(work.index)
         y = x.new_empty(num_queries, len(bias), rows)
-        differentiable = any(ctx.needs_input_grad)
-        kept = torch.empty_like(y) if work.tail and differentiable and work.plan.keep else None
+        kept = torch.empty_like(y) if learns and work.tail and work.plan.keep else None
+        hidden = x.new_empty(num_queries, len(tail[0]) * rows) if learns and work.tail and work.plan.keep_hidden else None
         scratch = SCRATCH
         for part in work.rows(rows):
             some_x = x[..., part].contiguous()
-            z = _filtered(some_x, filters, scratch) if work.plan.order == "push" else None
+            z = _filtered(some_x, filters, scratch) if work.plan.by_point else None
             for some in work.chunks():
-                left = work.left_of(some, points, queries, parameters).to(x.dtype)
+                left = work.left_of(some, points, queries, parameters) if features is None else features[some]
+                left = left.to(x.dtype)
                 place = None if kept is None else kept[some, :, part]
                 before = _product(work, some, left, filters, some_x, z, scratch, place)
                 before += work.shift_of(some, left, offset, bias)
                 if place is not None and before is not place:
                     place.copy_(before)
-                y[some, :, part] = _tail(before, tail, scratch) if work.tail else before
+                if work.tail:
+                    _tail(before, tail, y[some, :, part], scratch, None if hidden is None else hidden[some])
+                else:
+                    y[some, :, part] = before
         ctx.work, ctx.num_tail = work, num_tail
-        ctx.save_for_backward(x, points, queries, filters, offset, bias, kept, *rest)
+        ctx.save_for_backward(features, x, points, queries, filters, offset, bias, kept, hidden, *rest)
         return y
 
     @staticmethod
@@ -163,9 +176,10 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         work: Work = ctx.work
-        x, points, queries, filters, offset, bias, kept, *rest = ctx.saved_tensors
+        features, x, points, queries, filters, offset, bias, kept, hidden, *rest = ctx.saved_tensors
         tail, parameters = tuple(rest[: ctx.num_tail]), tuple(rest[ctx.num_tail :])
-        needs = dict(zip(("x", "points", "queries", "filters", "offset", "bias"), ctx.needs_input_grad[2:8], strict=True))
+        needs = dict(zip(("x", "points", "queries"), ctx.needs_input_grad[4:7], strict=True))
+        grad_features = None if features is None else torch.zeros_like(features)
         grad_x = x.new_zeros(x.shape) if needs["x"] else None
         grad_filters = None if filters is None else filters.new_zeros(filters.shape)  # contiguous: added to through views
         grad_offset = None if offset is None else torch.zeros_like(offset)
@@ -175,39 +189,18 @@ class _Convolution(torch.autograd.Function):
         grad_tail = [torch.zeros_like(value) for value in tail]
         grad_parameters = [torch.zeros_like(value) if value.requires_grad else None for value in parameters]
 
-        scratch = SCRATCH
-        for part in work.rows(x.shape[-1]):
-            some_x = x[..., part].contiguous()
-            z = _filtered(some_x, filters, scratch) if work.plan.order == "push" and filters is not None else None
-            grad_z = None if z is None else scratch.new("grad z", z, *z.shape).zero_()
-            whole = part == slice(0, x.shape[-1])
-            part_grad_x = None
-            if grad_x is not None and z is None:
-                part_grad_x = grad_x if whole else torch.zeros_like(some_x)
-            for some in work.chunks():
-                moved = work.displacement(some, points, queries).requires_grad_(needs["points"] or needs["queries"])
-                leaves = [value.detach().requires_grad_(value.requires_grad) for value in parameters]
-                with torch.enable_grad():
-                    geometry = work.geometry(moved, work.valid[some], _ids(some, queries), *leaves)
-                left = geometry.detach().to(x.dtype)
-                some_grad = grad[some, :, part].contiguous()
-                if work.tail:
-                    before = None if kept is None else kept[some, :, part]
-                    if before is None:
-                        before = _product(work, some, left, filters, some_x, z, scratch) + work.shift_of(
-                            some, left, offset, bias
-                        )
-                    some_grad = _tail_backward(before, some_grad, tail, grad_tail, scratch)
-                grad_bias += some_grad.sum(dim=(0, 2))
-                grad_left = _product_backward(
-                    work, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z, scratch
-                )
-                if offset is not None and grad_offset is not None:
-                    summed = some_grad.sum(dim=-1)
-                    grad_offset.addmm_(left.sum(dim=1).T, summed)
-                    grad_left = grad_left + (summed @ offset.T)[:, None]
+        def geometry(some: slice) -> tuple[Tensor, Callable[[Tensor], object]]:
+            """What the products need of the kernel, and where its gradient goes."""
+            if features is not None and grad_features is not None:
+                return features[some], grad_features[some].add_
+            moved = work.displacement(some, points, queries).requires_grad_(needs["points"] or needs["queries"])
+            leaves = [value.detach().requires_grad_(value.requires_grad) for value in parameters]
+            with torch.enable_grad():
+                again = work.geometry(moved, work.valid[some], _ids(some, queries), *leaves)
+
+            def back(grad_left: Tensor) -> None:
                 wanted = [leaf for leaf in (moved, *leaves) if leaf.requires_grad]
-                found = iter(torch.autograd.grad(geometry, wanted, grad_left.to(geometry.dtype)) if wanted else ())
+                found = iter(torch.autograd.grad(again, wanted, grad_left.to(again.dtype)) if wanted else ())
                 if moved.requires_grad:
                     away = next(found)
                     if grad_queries is not None:
@@ -217,6 +210,39 @@ class _Convolution(torch.autograd.Function):
                 for total, leaf in zip(grad_parameters, leaves, strict=True):
                     if total is not None and leaf.requires_grad:
                         total += next(found)
+
+            return again.detach(), back
+
+        scratch = SCRATCH
+        for part in work.rows(x.shape[-1]):
+            some_x = x[..., part].contiguous()
+            z = _filtered(some_x, filters, scratch) if work.plan.by_point and filters is not None else None
+            grad_z = None if z is None else scratch.new("grad z", z, *z.shape).zero_()
+            whole = part == slice(0, x.shape[-1])
+            part_grad_x = None
+            if grad_x is not None and z is None:
+                part_grad_x = grad_x if whole else torch.zeros_like(some_x)
+            for some in work.chunks():
+                left, back = geometry(some)
+                left = left.to(x.dtype)
+                some_grad = grad[some, :, part].contiguous()
+                if work.tail:
+                    before = None if kept is None else kept[some, :, part]
+                    if before is None:
+                        before = _product(work, some, left, filters, some_x, z, scratch) + work.shift_of(
+                            some, left, offset, bias
+                        )
+                    some_hidden = None if hidden is None else hidden[some]
+                    some_grad = _tail_backward(before, some_grad, tail, grad_tail, scratch, some_hidden)
+                summed = some_grad.sum(dim=-1)
+                grad_bias += summed.sum(dim=0)
+                grad_left = _product_backward(
+                    work, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z, scratch
+                )
+                if offset is not None and grad_offset is not None:
+                    grad_offset.addmm_(left.sum(dim=1).T, summed)
+                    grad_left += (summed @ offset.T)[:, None]
+                back(grad_left)
             if z is not None and grad_z is not None and filters is not None and grad_filters is not None:
                 part_grad_x = _filtered_backward(some_x, filters, grad_z, grad_filters)
             if grad_x is not None and part_grad_x is not None and part_grad_x is not grad_x:
@@ -227,6 +253,8 @@ class _Convolution(torch.autograd.Function):
         return (
             None,
             None,
+            None,
+            grad_features,
             grad_x,
             grad_points,
             grad_queries,
@@ -253,16 +281,21 @@ def _traced(
     left = work.left_of(everything, points, queries, parameters)
     matrices = _matrices(left, filters) if work.low_rank and filters is not None else left
     before = kernel_product(matrices, x, work.index) + work.shift_of(everything, left, offset, bias)
-    return _tail(before, tail) if work.tail else before
+    if not work.tail:
+        return before
+    expand, expand_bias, reduce, reduce_bias = tail
+    y = gelu(before).transpose(1, 2)
+    return (y + linear(gelu(linear(y, expand, expand_bias)), reduce, reduce_bias)).transpose(1, 2)
 
 
 def _ids(some: slice, queries: Tensor) -> Tensor:
     return torch.arange(some.start, min(some.stop, len(queries)), device=queries.device)
 
 
-def _matrices(features: Tensor, filters: Tensor) -> Tensor:
-    flat = features.flatten(0, 1) @ filters.flatten(1)
-    return flat.view(*features.shape[:2], *filters.shape[1:])
+def _matrices(features: Tensor, filters: Tensor, scratch: Scratch | None = None) -> Tensor:
+    shape = (*features.shape[:2], *filters.shape[1:])
+    out = None if scratch is None else scratch.new("matrices", features, shape[0] * shape[1], shape[2] * shape[3])
+    return torch.mm(features.flatten(0, 1), filters.flatten(1), out=out).view(shape)
 
 
 def _filtered(x: Tensor, filters: Tensor, scratch: Scratch) -> Float[Tensor, "point hidden column"]:
@@ -290,13 +323,18 @@ def _product(
     scratch: Scratch,
     out: Tensor | None = None,
 ) -> Float[Tensor, "query out row"]:
+    index, outputs = work.index[some], left.shape[-1] if filters is None else filters.shape[-1]
+    if out is None or not out.is_contiguous():
+        out = scratch.new("before", x, len(left), outputs, x.shape[-1])
+    if z is not None and work.plan.order == "dense":
+        dense_product(left, z, index, out.flatten(1))
+        return out
     if z is not None:
         return push_product(left, z, work.push_plan(some), scratch).view(len(left), -1, x.shape[-1])
-    index = work.index[some]
     if work.plan.order == "pool" and filters is not None:
         return pool_product(left, filters, x, index).contiguous()
-    matrices = _matrices(left, filters) if work.low_rank and filters is not None else left
-    return kernel_product(matrices, x, index, scratch, out if out is not None and out.is_contiguous() else None)
+    matrices = _matrices(left, filters, scratch) if work.low_rank and filters is not None else left
+    return kernel_product(matrices, x, index, scratch, out)
 
 
 def _product_backward(
@@ -312,64 +350,92 @@ def _product_backward(
     grad_z: Tensor | None,
     scratch: Scratch,
 ) -> Tensor:
+    index = work.index[some]
+    if z is not None and grad_z is not None and work.plan.order == "dense":
+        return dense_product_backward(left, z, index, grad.flatten(1), grad_z)
     if z is not None and grad_z is not None:
         return push_product_backward(left, z, work.push_plan(some), grad.flatten(1), grad_z)
-    index = work.index[some]
     if filters is None or grad_filters is None:
         return kernel_product_backward(left, x, index, grad, grad_x, scratch)
     if work.plan.order == "pool":
         return pool_product_backward(left, filters, x, index, grad, grad_x, grad_filters)
-    grad_matrices = kernel_product_backward(_matrices(left, filters), x, index, grad, grad_x, scratch)
+    grad_matrices = kernel_product_backward(_matrices(left, filters, scratch), x, index, grad, grad_x, scratch)
     grad_matrices = grad_matrices.flatten(2).flatten(0, 1)
     grad_filters.flatten(1).addmm_(left.flatten(0, 1).T, grad_matrices)
     return (grad_matrices @ filters.flatten(1).T).view_as(left)
 
 
-def _tail(
-    before: Float[Tensor, "query out row"], tail: tuple[Tensor, ...], scratch: Scratch | None = None
-) -> Float[Tensor, "query out row"]:
-    """y + W₂ σ(W₁ y + b₁) + b₂ with y = σ(before)."""
+def _tail(before: Tensor, tail: tuple[Tensor, ...], out: Tensor, scratch: Scratch, hidden: Tensor | None) -> None:
+    """y + W₂ σ(W₁ y + b₁) + b₂ with y = σ(before), all (query, channel, row); W₁ y + b₁ comes to lie in `hidden`."""
     expand, expand_bias, reduce, reduce_bias = tail
-    if before.shape[-1] < _MANY_ROWS:
-        y = gelu(before.transpose(1, 2).contiguous())
-        return (y + linear(gelu(linear(y, expand, expand_bias)), reduce, reduce_bias)).transpose(1, 2)
-    y = gelu(before)
-    active = _gelu(_hidden(y, expand, expand_bias, scratch), "active", scratch)
-    return torch.baddbmm(y + reduce_bias[:, None], reduce.expand(len(y), -1, -1), active)
+    many, channels, rows = before.shape
+    if rows < _MANY_ROWS:
+        y = scratch.new("y", before, many, rows, channels).copy_(before.transpose(1, 2)).flatten(0, 1)
+        torch.ops.aten.gelu.out(y, out=y)
+        inside = scratch.new("hidden", y, len(y), len(expand)) if hidden is None else hidden.view(-1, len(expand))
+        torch.addmm(expand_bias, y, expand.T, out=inside)
+        active = _gelu(inside, scratch)
+        y += reduce_bias
+        y.addmm_(active, reduce.T)
+        out.copy_(y.view(many, rows, channels).transpose(1, 2))
+        return
+    y = _with_ones(before, scratch)
+    active = _gelu(_expanded(y, expand, expand_bias, scratch, hidden), scratch)
+    torch.add(y[:, :-1], reduce_bias[:, None], out=out)
+    out.baddbmm_(reduce.expand(many, -1, -1), active)
 
 
-def _tail_backward(before: Tensor, grad: Tensor, tail: tuple[Tensor, ...], grads: list[Tensor], scratch: Scratch) -> Tensor:
+def _tail_backward(
+    before: Tensor,
+    grad: Tensor,
+    tail: tuple[Tensor, ...],
+    grads: list[Tensor],
+    scratch: Scratch,
+    hidden: Tensor | None,
+) -> Float[Tensor, "query out row"]:
     """The gradient of `before`; those of the weights are added to `grads`."""
     expand, expand_bias, reduce, _ = tail
     if before.shape[-1] < _MANY_ROWS:
         rows, channels = before.transpose(1, 2).reshape(-1, len(reduce)), grad.transpose(1, 2).reshape(-1, len(reduce))
         y = gelu(rows)
-        hidden = linear(y, expand, expand_bias)
-        grads[2].addmm_(channels.T, gelu(hidden))
+        inside = linear(y, expand, expand_bias) if hidden is None else hidden.view(-1, len(expand))
+        grads[2].addmm_(channels.T, gelu(inside))
         grads[3] += channels.sum(dim=0)
-        grad_hidden = gelu_backward(channels @ reduce, hidden)
+        grad_hidden = gelu_backward(channels @ reduce, inside)
         grads[0].addmm_(grad_hidden.T, y)
         grads[1] += grad_hidden.sum(dim=0)
         grad_rows = gelu_backward(torch.addmm(channels, grad_hidden, expand), rows)
         return grad_rows.view(len(before), -1, len(reduce)).transpose(1, 2).contiguous()
     many = len(before)
-    y = _gelu(before, "y", scratch)
-    hidden = _hidden(y, expand, expand_bias, scratch)
-    active = _gelu(hidden, "active", scratch)
+    y = _with_ones(before, scratch)
+    inside = _expanded(y, expand, expand_bias, scratch, None) if hidden is None else hidden.view(many, len(expand), -1)
+    active = _gelu(inside, scratch)
     grads[2] += torch.bmm(grad, active.transpose(1, 2)).sum(dim=0)
     grads[3] += grad.sum(dim=(0, 2))
     grad_hidden = torch.bmm(reduce.T.expand(many, -1, -1), grad, out=active)
-    torch.ops.aten.gelu_backward.grad_input(grad_hidden, hidden, grad_input=grad_hidden)
-    grads[0] += torch.bmm(grad_hidden, y.transpose(1, 2)).sum(dim=0)
-    grads[1] += grad_hidden.sum(dim=(0, 2))
+    torch.ops.aten.gelu_backward.grad_input(grad_hidden, inside, grad_input=grad_hidden)
+    both = torch.bmm(y, grad_hidden.transpose(1, 2)).sum(dim=0)
+    grads[0] += both[:-1].T
+    grads[1] += both[-1]
     grad_y = torch.baddbmm(grad, expand.T.expand(many, -1, -1), grad_hidden)
     return torch.ops.aten.gelu_backward.grad_input(grad_y, before, grad_input=grad_y)
 
 
-def _gelu(x: Tensor, name: str, scratch: Scratch | None) -> Tensor:
-    return gelu(x) if scratch is None else torch.ops.aten.gelu.out(x, out=scratch.new(name, x, *x.shape))
+def _with_ones(before: Tensor, scratch: Scratch) -> Float[Tensor, "query channel row"]:
+    """σ(before) and a channel of ones behind it, whose weight is the bias: no pass of its own adds it or sums its gradient."""
+    y = scratch.new("y", before, len(before), before.shape[1] + 1, before.shape[2])
+    y[:, :-1] = _gelu(before, scratch)  # not straight to its place: in float32, PyTorch loses what gelu writes between strides
+    y[:, -1] = 1
+    return y
 
 
-def _hidden(y: Tensor, expand: Tensor, bias: Tensor, scratch: Scratch | None) -> Tensor:
-    out = None if scratch is None else scratch.new("hidden", y, len(y), len(expand), y.shape[-1])
-    return torch.baddbmm(bias[:, None], expand.expand(len(y), -1, -1), y, out=out)
+def _gelu(x: Tensor, scratch: Scratch) -> Tensor:
+    return torch.ops.aten.gelu.out(x, out=scratch.new("active", x, *x.shape))
+
+
+def _expanded(
+    y: Float[Tensor, "query channel row"], expand: Tensor, bias: Tensor, scratch: Scratch, kept: Tensor | None
+) -> Float[Tensor, "query hidden row"]:
+    shape = (len(y), len(expand), y.shape[-1])
+    out = scratch.new("hidden", y, *shape) if kept is None else kept.view(shape)
+    return torch.bmm(torch.cat([expand, bias[:, None]], dim=1).expand(len(y), -1, -1), y, out=out)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from calm_pde.errors import ConfigError
 
-Order = Literal["kernel", "pool", "push"]
+Order = Literal["kernel", "pool", "push", "dense"]
 
 DEFAULT_BUDGET = 512 * 2**20
 """Bytes a layer may hold beside its inputs and outputs, unless told otherwise."""
@@ -44,57 +44,87 @@ class Plan(NamedTuple):
     """Rows taken together."""
     keep: bool
     """Whether the convolution's output is saved for the backward, or computed again."""
+    keep_hidden: bool = False
+    """The same for the hidden layer of the pointwise MLP behind it."""
+    keep_geometry: bool = False
+    """The same for the kernel's features."""
+
+    @property
+    def by_point(self) -> bool:
+        """Whether the filters meet the features of every point first (z), before any neighbor is looked at."""
+        return self.order in ("push", "dense")
 
 
-def cost(order: Order, s: Sizes) -> int:
+def cost(order: Order, s: Sizes, chunk: int) -> int:
     """Floating-point operations of the forward pass, plus bytes moved in units of operations."""
     pairs, hidden = s.queries * s.neighbors, s.hidden or 0
+    z = hidden * s.outputs * s.rows  # of one point, in the orders that begin with the filters
     if order == "kernel":
         flops = 2 * pairs * s.inputs * s.outputs * (s.rows + (0 if s.frozen else hidden))
         moved = pairs * s.inputs * (s.outputs + 2 * s.rows)
     elif order == "pool":
         flops = 2 * s.queries * hidden * s.inputs * s.rows * (s.neighbors + s.outputs)
         moved = 2 * pairs * s.inputs * s.rows + 3 * s.queries * hidden * s.inputs * s.rows
+    elif order == "push":
+        flops = 2 * z * (s.points * s.inputs + pairs)
+        gathered = min(pairs, s.points * -(-s.queries // chunk))  # each chunk takes out the points that it sees
+        moved = z * (s.points + 2 * gathered) + 3 * pairs * s.outputs * s.rows
     else:
-        flops = 2 * hidden * s.outputs * s.rows * (s.points * s.inputs + pairs)
-        moved = 3 * s.points * hidden * s.outputs * s.rows + 3 * pairs * s.outputs * s.rows
+        flops = 2 * z * s.points * (s.inputs + s.queries)
+        moved = 3 * z * s.points + 2 * s.queries * s.points * hidden
     return flops + FLOPS_PER_BYTE * s.itemsize * moved
+
+
+def geometry_bytes(s: Sizes) -> int:
+    """Bytes that the geometry of one query takes with all that its backward needs."""
+    return 0 if s.frozen else 12 * s.neighbors * ((s.hidden or 0) + 2) * s.itemsize
 
 
 def chunk_bytes(order: Order, s: Sizes, rows: int) -> int:
     """Bytes that one query of a chunk holds at the most, backward included: its geometry, and the product or the MLP."""
     hidden = s.hidden or 0
-    geometry = 0 if s.frozen else 12 * s.neighbors * (hidden + 2)
     if order == "kernel":
         product = 2 * s.neighbors * s.inputs * (s.outputs + rows)
     elif order == "pool":
         product = 2 * s.neighbors * s.inputs * rows + 3 * hidden * s.inputs * rows
-    else:
+    elif order == "push":
         product = 2 * s.neighbors * s.outputs * rows
+    else:
+        product = 2 * s.points * hidden
     tail = 14 * s.outputs * rows if s.tail else 0
-    return s.itemsize * (geometry + 2 * s.outputs * rows + max(product, tail))
+    return geometry_bytes(s) + s.itemsize * (2 * s.outputs * rows + max(product, tail))
 
 
 def plan(s: Sizes, budget: int) -> Plan:
-    """The cheapest order that fits, in chunks that stay within the budget."""
-    orders: list[Order] = ["kernel"] if s.hidden is None else ["kernel", "pool", "push"]
+    """The cheapest order that fits, in chunks that stay within the budget; what is kept takes a quarter of it at most."""
+    orders: list[Order] = ["kernel"] if s.hidden is None else ["kernel", "pool", "push", "dense"]
     orders = [order for order in orders if _rows(order, s, budget) >= 1]
     matrices = s.queries * s.neighbors * s.inputs * s.outputs * s.itemsize
     if s.frozen and s.hidden is not None and matrices > budget:
         orders.remove("kernel")
-    order = min(orders, key=lambda order: cost(order, s))
-    rows, room = _rows(order, s, budget), min(WORKING_SET, budget // 4)
+    chunks = {order: _chunk(order, s, budget) for order in orders}
+    order = min(orders, key=lambda order: cost(order, s, chunks[order][0]))
+    chunk, rows = chunks[order]
+    room = budget // 4
+    keep = s.queries * s.outputs * s.rows * s.itemsize <= room
+    keep_hidden = s.tail and rows == s.rows and 4 * s.queries * s.outputs * s.rows * s.itemsize <= room
+    keep_geometry = s.hidden is not None and not s.frozen and s.queries * geometry_bytes(s) <= room
+    return Plan(order, chunk, rows, keep, keep_hidden, keep_geometry)
+
+
+def _chunk(order: Order, s: Sizes, budget: int) -> tuple[int, int]:
+    """Queries and rows that are taken together."""
+    rows = _rows(order, s, budget)
     while rows > 1 and chunk_bytes(order, s, rows) > budget // 4:
         rows = -(-rows // 2)
+    room = budget // 4 if order == "dense" else min(WORKING_SET, budget // 4)  # each chunk of `dense` reads all of z
     chunk = max(1, min(s.queries, room // chunk_bytes(order, s, rows)))
-    chunk = -(-s.queries // -(-s.queries // chunk))  # the same number of chunks, of nearly equal size
-    keep = s.queries * s.outputs * s.rows * s.itemsize <= budget // 4
-    return Plan(order, chunk, rows, keep)
+    return -(-s.queries // -(-s.queries // chunk)), rows  # the same number of chunks, of nearly equal size
 
 
 def _rows(order: Order, s: Sizes, budget: int) -> int:
-    """All rows at once, unless z and its gradient, which `push` holds for all points, would take more than half the budget."""
-    if order != "push":
+    """All rows at once, unless z and its gradient, which some orders hold for all points, would take over half the budget."""
+    if order not in ("push", "dense"):
         return s.rows
     return min(s.rows, budget // 2 // max(1, 2 * s.points * (s.hidden or 0) * s.outputs * s.itemsize))
 

@@ -1,4 +1,4 @@
-"""Three orders of one contraction on a chunk of queries, y_qor = Σ_n Σ_h Σ_i features_qnh · filters_hio · x_{index(q,n)ir}.
+"""Four orders of one contraction on a chunk of queries, y_qor = Σ_n Σ_h Σ_i features_qnh · filters_hio · x_{index(q,n)ir}.
 
 Rows (batch × time) stand last, so that a neighbor is one contiguous block. Each order has a backward written beside it,
 which gathers again instead of saving and adds what it finds to gradients of the whole cloud in place.
@@ -7,6 +7,8 @@ which gathers again instead of saving and adds what it finds to gradients of the
 - `pool`:   features × neighbors first, then the filters; best where neighbors are many and rows few.
 - `push`:   filters × all points first (z, by the caller); then one product per point for all queries that see it, and a sum
             over each query's neighbors. Nothing of size query × neighbor × channel is gathered; best with few outputs.
+- `dense`:  z as before; then one product with the features spread over all points, zero where a query does not look. Nothing is
+            gathered and nothing is summed apart; best where a query sees a good part of few points.
 """
 
 from __future__ import annotations
@@ -184,6 +186,35 @@ def push_product_backward(
         grad_padded[served] = torch.bmm(answer, z.index_select(0, points).transpose(1, 2))
         grad_z.index_add_(0, points, torch.bmm(padded[served].transpose(1, 2), answer))
     return grad_padded[:-1].view_as(features)
+
+
+def dense_product(
+    features: Float[Tensor, "query neighbor hidden"],
+    z: Float[Tensor, "point hidden column"],
+    index: Int[Tensor, "query neighbor"],
+    out: Float[Tensor, "query column"],
+) -> None:
+    """The same sum as `push_product`."""
+    torch.mm(_spread(features, index, len(z)), z.flatten(0, 1), out=out)
+
+
+def dense_product_backward(
+    features: Float[Tensor, "query neighbor hidden"],
+    z: Float[Tensor, "point hidden column"],
+    index: Int[Tensor, "query neighbor"],
+    grad: Float[Tensor, "query column"],
+    grad_z: Float[Tensor, "point hidden column"],
+) -> Float[Tensor, "query neighbor hidden"]:
+    """The gradient of the features; that of z is added to `grad_z`."""
+    grad_z.flatten(0, 1).addmm_(_spread(features, index, len(z)).T, grad)
+    grad_spread = torch.mm(grad, z.flatten(0, 1).T).view(len(index), len(z), -1)
+    return grad_spread.gather(1, index[..., None].expand_as(features))
+
+
+def _spread(features: Tensor, index: Tensor, num_points: int) -> Float[Tensor, "query column"]:
+    """(query, point × hidden); padding has no features and adds nothing to the neighbor it repeats."""
+    spread = features.new_zeros(len(index), num_points, features.shape[-1])
+    return spread.scatter_add_(1, index[..., None].expand_as(features), features).flatten(1)
 
 
 def _stacked(matrices: Tensor) -> Tensor:

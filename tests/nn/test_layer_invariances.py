@@ -31,7 +31,8 @@ def layer_of(dim: int, periodic: bool | tuple[bool, ...], percentile: float, see
         periodic=periodic,
         generator=torch.Generator().manual_seed(seed),
     ).double()
-    chosen = Plan(("kernel", "pool", "push")[seed % 3], (1, 7, 10**6)[seed // 3 % 3], 10**6, seed // 9 % 2 == 0)
+    order, kept = ("kernel", "pool", "push", "dense")[seed % 4], seed // 12 % 2 == 0
+    chosen = Plan(order, (1, 7, 10**6)[seed // 4 % 3], 10**6, kept, kept, kept)
     layer.plan = lambda sizes: chosen
     return layer
 
