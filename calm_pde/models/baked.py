@@ -11,8 +11,7 @@ from calm_pde.errors import CalmError
 from calm_pde.models.doors import check_state, frames
 from calm_pde.nn.baking import BakedLayer
 from calm_pde.nn.hierarchy import Hierarchy, regrouped
-from calm_pde.nn.layer import count_clouds, rows_first, rows_last
-from calm_pde.nn.stepping import trajectory
+from calm_pde.nn.layer import count_clouds, rows_first, rows_inside
 from calm_pde.types import Tensor
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class BakedCalm:
             self.encoder = _baked(model.encoder, self.points, None, mask, lead)
             positions = self.encoder[-1].where
             self.decoder = _baked(model.decoder, positions, where, None, (len(where),) if where.ndim == 3 else ())
-            self.velocity = None if model.processor is None else model.processor.at(positions)
+            self.dynamics = None if model.processor is None else model.processor.at(positions)
         self._weights = _state(model)
 
     @torch.no_grad()
@@ -57,14 +56,14 @@ class BakedCalm:
         num_steps = model.checked_steps(num_steps, times)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
         z = rows_first(
-            _run(self.encoder, rows_last(model.features(x, self.node_type), self.encoder[0].clouds)), values.shape[:1]
+            _run(self.encoder, rows_inside(model.features(x, self.node_type), self.encoder[0].clouds)), values.shape[:1]
         )
-        if self.velocity is None:
+        if self.dynamics is None:
             zs = z[:, None]
         else:
             visited = frames(num_steps, times)
-            zs = trajectory(self.velocity, z, visited, config.integrator, config.substeps)[:, 1:]
-        u = rows_first(_run(self.decoder, rows_last(zs, self.decoder[0].clouds)), tuple(zs.shape[:2]))
+            zs = self.dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
+        u = rows_first(_run(self.decoder, rows_inside(zs, self.decoder[0].clouds)), tuple(zs.shape[:2]))
         hidden = self.mask is not None and not self.own_queries
         return u.masked_fill(~self.mask[:, None, :, None], 0.0) if hidden and self.mask is not None else u
 

@@ -30,7 +30,6 @@ from calm_pde.nn.hierarchy import Hierarchy
 from calm_pde.nn.kernel import Weighting
 from calm_pde.nn.layer import CalmLayer
 from calm_pde.nn.processor import Processor
-from calm_pde.nn.stepping import trajectory
 from calm_pde.types import Float, Tensor
 
 Percentile = Annotated[float, Field(gt=0, le=1)]
@@ -254,7 +253,7 @@ class CalmPDE(Model):
                     fix="An autoencoder has no processor; it answers for frame 0.",
                 )
             return z[:, None]
-        return trajectory(self.processor.at(p), z, times, self.config.integrator, self.config.substeps)
+        return self.processor.at(p).trajectory(z, times, self.config.integrator, self.config.substeps)
 
     def decode(self, zs: Tensor, p: Tensor, queries: Tensor, neighbors: CalmNeighbors | None = None) -> Tensor:
         """Fields (batch, time, query, channel) of the tokens zs (batch, time, token, channel), all frames at once.

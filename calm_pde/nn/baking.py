@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from calm_pde.nn.convolution import Work, convolve, frozen
 from calm_pde.nn.layer import CalmLayer
 from calm_pde.types import Float, Tensor
@@ -21,8 +19,8 @@ class BakedLayer:
         self.filters, self.offset = (None, None) if layer.kernel.filters is None else layer.folded(layer.kernel.filters)
         self._works: dict[str, Work] = {}
 
-    def convolve_rows(self, x: Float[Tensor, "cloud point in row"]) -> Float[Tensor, "cloud query out row"]:
-        layer, rows = self.layer, x.shape[-1]
+    def convolve_rows(self, x: Float[Tensor, "cloud point row in"]) -> Float[Tensor, "cloud query row out"]:
+        layer, rows = self.layer, x.shape[2]
         work, points, where = layer.work(self.neighbors, self.points, self.where, self.clouds, x.shape[1], rows, baked=True)
         kept = self._works.get(work.plan.order)
         if kept is None:
@@ -32,7 +30,7 @@ class BakedLayer:
         kept.plan = work.plan
         x = x.flatten(0, 1)
         if self.filters is None:
-            x = torch.baddbmm(layer.mix.bias[:, None], layer.mix.weight.expand(len(x), -1, -1), x)
+            x = layer.mix(x)
         tail = () if layer.mlp is None else layer.mlp.weights
         y = convolve(kept, x, points, where, self.filters, None, layer.bias, tail, ())
-        return y.view(self.clouds, -1, layer.out_channels, rows)
+        return y.view(self.clouds, -1, rows, layer.out_channels)

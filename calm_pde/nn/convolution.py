@@ -21,8 +21,13 @@ from calm_pde.nn.products import (
     SCRATCH,
     PushPlan,
     Scratch,
+    add_product,
     dense_product,
     dense_product_backward,
+    filtered,
+    filtered_backward,
+    kernel_matrices,
+    kernel_matrices_backward,
     kernel_product,
     kernel_product_backward,
     pool_product,
@@ -30,11 +35,10 @@ from calm_pde.nn.products import (
     push_plan,
     push_product,
     push_product_backward,
+    spread,
 )
+from calm_pde.nn.tail import tail_backward, tail_forward
 from calm_pde.types import Bool, Float, Int, Tensor
-
-gelu_backward = torch.ops.aten.gelu_backward
-_MANY_ROWS = 64  # from here on, one product per query with the rows as columns is as fast as one product over all
 
 Geometry = Callable[..., Tensor]
 """(displacement, valid, query ids, *parameters) ↦ features (query, neighbor, hidden) or matrices (query, neighbor, in, out)."""
@@ -49,12 +53,10 @@ class Work:
     periodic: tuple[bool, ...]
     index: Int[Tensor, "query neighbor"]
     valid: Bool[Tensor, "query neighbor"]
-    low_rank: bool
-    """Whether the geometry gives features for the filters, or the kernel's matrices themselves."""
     tail: bool
-    left: Tensor | None = None
-    """The geometry's answer for all queries, where it is frozen."""
-    shift: Float[Tensor, "query out 1"] | None = None
+    operand: Tensor | None = None
+    """What the products take of the kernel for all queries, where it is frozen: see `_operand`."""
+    shift: Float[Tensor, "query 1 out"] | None = None
     """Σ features·offset + bias, where it is frozen."""
     pushes: dict[tuple[int, int], PushPlan] = field(default_factory=dict)
 
@@ -72,19 +74,17 @@ class Work:
             self.pushes[key] = push_plan(self.index[some], self.valid[some])
         return self.pushes[key]
 
+    @property
+    def query_axis(self) -> int:
+        """Where queries stand in an operand."""
+        return 1 if self.plan.order == "kernel" else 0
+
     def displacement(self, some: slice, points: Tensor, queries: Tensor) -> Tensor:
         return wrap(queries[some, None] - points[self.index[some]], self.periodic)
 
-    def left_of(self, some: slice, points: Tensor, queries: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
-        if self.left is not None:
-            return self.left[some]
+    def features(self, some: slice, points: Tensor, queries: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+        """The geometry's answer for some queries."""
         return self.geometry(self.displacement(some, points, queries), self.valid[some], _ids(some, queries), *parameters)
-
-    def shift_of(self, some: slice, left: Tensor, offset: Tensor | None, bias: Tensor) -> Tensor:
-        """What is the same for all rows: the pre-map's bias through the kernel, and the layer's own bias."""
-        if self.shift is not None:
-            return self.shift[some]
-        return bias[:, None] if offset is None else torch.addmm(bias, left.sum(dim=1), offset)[..., None]
 
 
 @torch.no_grad()
@@ -97,19 +97,18 @@ def frozen(
     bias: Tensor,
     parameters: tuple[Tensor, ...],
 ) -> Work:
-    """The same work with its geometry evaluated for good: matrices for the order `kernel`, features for the others."""
-    lefts, shifts = [], []
+    """The same work with its geometry evaluated for good."""
+    operands, shifts = [], []
     for some in work.chunks():
-        left = work.left_of(some, points, queries, parameters)
-        shifts.append(work.shift_of(some, left, offset, bias).expand(len(left), -1, -1))
-        lefts.append(_matrices(left, filters) if work.plan.order == "kernel" and filters is not None else left)
-    low_rank = work.low_rank and work.plan.order != "kernel"
-    return replace(work, left=torch.cat(lefts), shift=torch.cat(shifts), low_rank=low_rank)
+        features = work.features(some, points, queries, parameters)
+        shifts.append(_shift(features, offset, bias).expand(len(features), -1, -1))
+        operands.append(_operand(work, some, features, filters, len(points)))
+    return replace(work, operand=torch.cat(operands, dim=work.query_axis), shift=torch.cat(shifts))
 
 
 def convolve(
     work: Work,
-    x: Float[Tensor, "point in row"],
+    x: Float[Tensor, "point row in"],
     points: Float[Tensor, "point dim"],
     queries: Float[Tensor, "query dim"],
     filters: Float[Tensor, "hidden in out"] | None,
@@ -117,7 +116,7 @@ def convolve(
     bias: Float[Tensor, "out"],
     tail: tuple[Tensor, ...],
     parameters: tuple[Tensor, ...],
-) -> Float[Tensor, "query out row"]:
+) -> Float[Tensor, "query row out"]:
     """Σ features·filters·x + Σ features·offset + bias, and behind it, with a tail, σ and y + W₂ σ(W₁ y + b₁) + b₂.
 
     Under autocast the products run in its type; displacements, Fourier phases and softmax stay as they are.
@@ -132,8 +131,8 @@ def convolve(
     if torch.compiler.is_compiling():  # a tracer sees the plain formula and finds its own backward
         return _traced(work, x, points, queries, filters, offset, bias, tail, parameters)
     features, learns = None, torch.is_grad_enabled()
-    if learns and work.plan.keep_geometry and work.left is None:
-        features = work.left_of(slice(0, len(work.index)), points, queries, parameters)
+    if learns and work.plan.keep_geometry and work.operand is None:
+        features = work.features(slice(0, len(work.index)), points, queries, parameters)
         points, queries, parameters = points.detach(), queries.detach(), ()
     return _Convolution.apply(work, learns, len(tail), features, x, points, queries, filters, offset, bias, *tail, *parameters)  # pyright: ignore[reportReturnType]
 
@@ -144,26 +143,29 @@ class _Convolution(torch.autograd.Function):
         ctx: Any, work: Work, learns: bool, num_tail: int, features, x, points, queries, filters, offset, bias, *rest
     ) -> Tensor:
         tail, parameters = rest[:num_tail], rest[num_tail:]
-        rows, num_queries = x.shape[-1], len(work.index)
-        y = x.new_empty(num_queries, len(bias), rows)
+        rows, num_queries = x.shape[1], len(work.index)
+        y = x.new_empty(num_queries, rows, len(bias))
         kept = torch.empty_like(y) if learns and work.tail and work.plan.keep else None
-        hidden = x.new_empty(num_queries, len(tail[0]) * rows) if learns and work.tail and work.plan.keep_hidden else None
-        scratch = SCRATCH
+        hidden = x.new_empty(num_queries, rows, len(tail[0])) if learns and work.tail and work.plan.keep_hidden else None
         for part in work.rows(rows):
-            some_x = x[..., part].contiguous()
-            z = _filtered(some_x, filters, scratch) if work.plan.by_point else None
+            some_x = x[:, part].contiguous()
+            z = filtered(some_x, filters, SCRATCH) if work.plan.by_point else None
             for some in work.chunks():
-                left = work.left_of(some, points, queries, parameters) if features is None else features[some]
-                left = left.to(x.dtype)
-                place = None if kept is None else kept[some, :, part]
-                before = _product(work, some, left, filters, some_x, z, scratch, place)
-                before += work.shift_of(some, left, offset, bias)
+                if work.operand is None:
+                    left = work.features(some, points, queries, parameters) if features is None else features[some]
+                    left = left.to(x.dtype)
+                    operand, shift = _operand(work, some, left, filters, len(x), SCRATCH), _shift(left, offset, bias)
+                else:
+                    operand = work.operand.narrow(work.query_axis, some.start, some.stop - some.start)
+                    shift = bias if work.shift is None else work.shift[some]
+                out = y[some, part]
+                place = kept[some, part] if kept is not None else None if work.tail else out
+                before = _product(work, some, operand, filters, some_x, z, place)
+                before += shift
                 if place is not None and before is not place:
                     place.copy_(before)
                 if work.tail:
-                    _tail(before, tail, y[some, :, part], scratch, None if hidden is None else hidden[some])
-                else:
-                    y[some, :, part] = before
+                    tail_forward(before, tail, out, None if hidden is None else hidden[some], SCRATCH)
         ctx.work, ctx.num_tail = work, num_tail
         ctx.save_for_backward(features, x, points, queries, filters, offset, bias, kept, hidden, *rest)
         return y
@@ -181,12 +183,12 @@ class _Convolution(torch.autograd.Function):
         needs = dict(zip(("x", "points", "queries"), ctx.needs_input_grad[4:7], strict=True))
         grad_features = None if features is None else torch.zeros_like(features)
         grad_x = x.new_zeros(x.shape) if needs["x"] else None
-        grad_filters = None if filters is None else filters.new_zeros(filters.shape)  # contiguous: added to through views
-        grad_offset = None if offset is None else torch.zeros_like(offset)
-        grad_bias = torch.zeros_like(bias)
+        grad_filters = None if filters is None else _total(filters)
+        grad_offset = None if offset is None else _total(offset)
+        grad_bias = _total(bias)
         grad_points = torch.zeros_like(points) if needs["points"] else None
         grad_queries = torch.zeros_like(queries) if needs["queries"] else None
-        grad_tail = [torch.zeros_like(value) for value in tail]
+        grad_tail = [_total(value) for value in tail]
         grad_parameters = [torch.zeros_like(value) if value.requires_grad else None for value in parameters]
 
         def geometry(some: slice) -> tuple[Tensor, Callable[[Tensor], object]]:
@@ -213,43 +215,46 @@ class _Convolution(torch.autograd.Function):
 
             return again.detach(), back
 
-        scratch = SCRATCH
-        for part in work.rows(x.shape[-1]):
-            some_x = x[..., part].contiguous()
-            z = _filtered(some_x, filters, scratch) if work.plan.by_point and filters is not None else None
-            grad_z = None if z is None else scratch.new("grad z", z, *z.shape).zero_()
-            whole = part == slice(0, x.shape[-1])
+        for part in work.rows(x.shape[1]):
+            some_x = x[:, part].contiguous()
+            z = filtered(some_x, filters, SCRATCH) if work.plan.by_point and filters is not None else None
+            grad_z = None if z is None else SCRATCH.new("grad z", z, *z.shape).zero_()
+            whole = part == slice(0, x.shape[1])
             part_grad_x = None
             if grad_x is not None and z is None:
                 part_grad_x = grad_x if whole else torch.zeros_like(some_x)
             for some in work.chunks():
                 left, back = geometry(some)
                 left = left.to(x.dtype)
-                some_grad = grad[some, :, part].contiguous()
+                some_grad = grad[some, part].contiguous()
+                operand = None
                 if work.tail:
-                    before = None if kept is None else kept[some, :, part]
-                    if before is None:
-                        before = _product(work, some, left, filters, some_x, z, scratch) + work.shift_of(
-                            some, left, offset, bias
-                        )
-                    some_hidden = None if hidden is None else hidden[some]
-                    some_grad = _tail_backward(before, some_grad, tail, grad_tail, scratch, some_hidden)
-                summed = some_grad.sum(dim=-1)
+                    if kept is not None:
+                        before = kept[some, part]
+                    else:
+                        operand = _operand(work, some, left, filters, len(x), SCRATCH)
+                        before = _product(work, some, operand, filters, some_x, z) + _shift(left, offset, bias)
+                    grad_before = SCRATCH.new("grad before", grad, *some_grad.shape)
+                    tail_backward(
+                        before, some_grad, tail, grad_tail, None if hidden is None else hidden[some], grad_before, SCRATCH
+                    )
+                    some_grad = grad_before
+                summed = some_grad.sum(dim=1)
                 grad_bias += summed.sum(dim=0)
                 grad_left = _product_backward(
-                    work, some, left, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z, scratch
+                    work, some, left, operand, filters, some_x, z, some_grad, part_grad_x, grad_filters, grad_z
                 )
                 if offset is not None and grad_offset is not None:
-                    grad_offset.addmm_(left.sum(dim=1).T, summed)
-                    grad_left += (summed @ offset.T)[:, None]
+                    add_product(grad_offset, left.sum(dim=1).T, summed)
+                    grad_left = grad_left + (summed @ offset.T)[:, None]
                 back(grad_left)
             if z is not None and grad_z is not None and filters is not None and grad_filters is not None:
-                part_grad_x = _filtered_backward(some_x, filters, grad_z, grad_filters)
+                part_grad_x = filtered_backward(some_x, filters, grad_z, grad_filters, SCRATCH)
             if grad_x is not None and part_grad_x is not None and part_grad_x is not grad_x:
                 if whole:
                     grad_x = part_grad_x
                 else:
-                    grad_x[..., part] = part_grad_x
+                    grad_x[:, part] = part_grad_x
         return (
             None,
             None,
@@ -258,10 +263,10 @@ class _Convolution(torch.autograd.Function):
             grad_x,
             grad_points,
             grad_queries,
-            grad_filters,
-            grad_offset,
-            grad_bias,
-            *grad_tail,
+            _like(grad_filters, x),
+            _like(grad_offset, x),
+            _like(grad_bias, x),
+            *(_like(total, x) for total in grad_tail),
             *grad_parameters,
         )
 
@@ -277,70 +282,73 @@ def _traced(
     tail: tuple[Tensor, ...],
     parameters: tuple[Tensor, ...],
 ) -> Tensor:
-    everything = slice(0, len(work.index))
-    left = work.left_of(everything, points, queries, parameters)
-    matrices = _matrices(left, filters) if work.low_rank and filters is not None else left
-    before = kernel_product(matrices, x, work.index) + work.shift_of(everything, left, offset, bias)
+    features = work.features(slice(0, len(work.index)), points, queries, parameters)
+    matrices = features if filters is None else torch.einsum("qnh,hio->qnio", features, filters)
+    before = torch.einsum("qnri,qnio->qro", x[work.index], matrices) + _shift(features, offset, bias)
     if not work.tail:
         return before
     expand, expand_bias, reduce, reduce_bias = tail
-    y = gelu(before).transpose(1, 2)
-    return (y + linear(gelu(linear(y, expand, expand_bias)), reduce, reduce_bias)).transpose(1, 2)
+    y = gelu(before)
+    return y + linear(gelu(linear(y, expand, expand_bias)), reduce, reduce_bias)
+
+
+def _total(value: Tensor) -> Tensor:
+    """Zeros that gradients of many chunks are added to, in single precision at least; contiguous, since views of them are."""
+    return torch.zeros(value.shape, dtype=torch.promote_types(value.dtype, torch.float32), device=value.device)
+
+
+def _like(total: Tensor | None, x: Tensor) -> Tensor | None:
+    return None if total is None else total.to(x.dtype)
 
 
 def _ids(some: slice, queries: Tensor) -> Tensor:
     return torch.arange(some.start, min(some.stop, len(queries)), device=queries.device)
 
 
-def _matrices(features: Tensor, filters: Tensor, scratch: Scratch | None = None) -> Tensor:
-    shape = (*features.shape[:2], *filters.shape[1:])
-    out = None if scratch is None else scratch.new("matrices", features, shape[0] * shape[1], shape[2] * shape[3])
-    return torch.mm(features.flatten(0, 1), filters.flatten(1), out=out).view(shape)
+def _shift(features: Tensor, offset: Tensor | None, bias: Tensor) -> Tensor:
+    """What is the same for all rows: the pre-map's bias through the kernel, and the layer's own bias."""
+    return bias[None, None] if offset is None else torch.addmm(bias, features.sum(dim=1), offset)[:, None]
 
 
-def _filtered(x: Tensor, filters: Tensor, scratch: Scratch) -> Float[Tensor, "point hidden column"]:
-    """z = filters · x at every point, with columns = out × rows."""
-    across = filters.transpose(1, 2).flatten(0, 1)  # (hidden × out, in)
-    out = scratch.new("z", x, len(x), len(across), x.shape[-1])
-    return torch.bmm(across.expand(len(x), -1, -1), x, out=out).view(len(x), len(filters), -1)
-
-
-def _filtered_backward(x: Tensor, filters: Tensor, grad_z: Tensor, grad_filters: Tensor) -> Tensor:
-    across = filters.transpose(1, 2).flatten(0, 1)
-    by_row = grad_z.view(len(x), len(across), -1)
-    across_grad = torch.bmm(by_row, x.transpose(1, 2)).sum(dim=0)
-    grad_filters += across_grad.view(len(filters), -1, filters.shape[1]).transpose(1, 2)
-    return torch.bmm(across.T.expand(len(x), -1, -1), by_row)
+def _operand(
+    work: Work, some: slice, features: Tensor, filters: Tensor | None, num_points: int, scratch: Scratch | None = None
+) -> Tensor:
+    """What the products take of the kernel: matrices (neighbor, query, in, out), features, or features spread over points."""
+    if work.plan.order == "kernel":
+        return features.transpose(0, 1).contiguous() if filters is None else kernel_matrices(features, filters, scratch)
+    return spread(features, work.index[some], num_points) if work.plan.order == "dense" else features
 
 
 def _product(
     work: Work,
     some: slice,
-    left: Tensor,
+    operand: Tensor,
     filters: Tensor | None,
     x: Tensor,
     z: Tensor | None,
-    scratch: Scratch,
-    out: Tensor | None = None,
-) -> Float[Tensor, "query out row"]:
-    index, outputs = work.index[some], left.shape[-1] if filters is None else filters.shape[-1]
+    place: Tensor | None = None,
+) -> Float[Tensor, "query row out"]:
+    """In `place` where it is contiguous."""
+    index, outputs = work.index[some], operand.shape[-1] if filters is None else filters.shape[-1]
+    if z is not None and work.plan.order == "push":
+        return push_product(operand, z, work.push_plan(some), SCRATCH).view(len(index), -1, outputs)
+    out = place
     if out is None or not out.is_contiguous():
-        out = scratch.new("before", x, len(left), outputs, x.shape[-1])
-    if z is not None and work.plan.order == "dense":
-        dense_product(left, z, index, out.flatten(1))
-        return out
+        out = SCRATCH.new("before", x, len(index), x.shape[1], outputs)
     if z is not None:
-        return push_product(left, z, work.push_plan(some), scratch).view(len(left), -1, x.shape[-1])
-    if work.plan.order == "pool" and filters is not None:
-        return pool_product(left, filters, x, index).contiguous()
-    matrices = _matrices(left, filters, scratch) if work.low_rank and filters is not None else left
-    return kernel_product(matrices, x, index, scratch, out)
+        dense_product(operand, z, out.flatten(1))
+    elif work.plan.order == "pool" and filters is not None:
+        pool_product(operand, filters, x, index, out)
+    else:
+        kernel_product(operand, x, index, out, SCRATCH)
+    return out
 
 
 def _product_backward(
     work: Work,
     some: slice,
     left: Tensor,
+    operand: Tensor | None,
     filters: Tensor | None,
     x: Tensor,
     z: Tensor | None,
@@ -348,94 +356,17 @@ def _product_backward(
     grad_x: Tensor | None,
     grad_filters: Tensor | None,
     grad_z: Tensor | None,
-    scratch: Scratch,
 ) -> Tensor:
     index = work.index[some]
-    if z is not None and grad_z is not None and work.plan.order == "dense":
-        return dense_product_backward(left, z, index, grad.flatten(1), grad_z)
     if z is not None and grad_z is not None:
+        if work.plan.order == "dense":
+            return dense_product_backward(left, z, index, grad.flatten(1), grad_z)
         return push_product_backward(left, z, work.push_plan(some), grad.flatten(1), grad_z)
-    if filters is None or grad_filters is None:
-        return kernel_product_backward(left, x, index, grad, grad_x, scratch)
-    if work.plan.order == "pool":
+    if work.plan.order == "pool" and filters is not None and grad_filters is not None:
         return pool_product_backward(left, filters, x, index, grad, grad_x, grad_filters)
-    grad_matrices = kernel_product_backward(_matrices(left, filters, scratch), x, index, grad, grad_x, scratch)
-    grad_matrices = grad_matrices.flatten(2).flatten(0, 1)
-    grad_filters.flatten(1).addmm_(left.flatten(0, 1).T, grad_matrices)
-    return (grad_matrices @ filters.flatten(1).T).view_as(left)
-
-
-def _tail(before: Tensor, tail: tuple[Tensor, ...], out: Tensor, scratch: Scratch, hidden: Tensor | None) -> None:
-    """y + W₂ σ(W₁ y + b₁) + b₂ with y = σ(before), all (query, channel, row); W₁ y + b₁ comes to lie in `hidden`."""
-    expand, expand_bias, reduce, reduce_bias = tail
-    many, channels, rows = before.shape
-    if rows < _MANY_ROWS:
-        y = scratch.new("y", before, many, rows, channels).copy_(before.transpose(1, 2)).flatten(0, 1)
-        torch.ops.aten.gelu.out(y, out=y)
-        inside = scratch.new("hidden", y, len(y), len(expand)) if hidden is None else hidden.view(-1, len(expand))
-        torch.addmm(expand_bias, y, expand.T, out=inside)
-        active = _gelu(inside, scratch)
-        y += reduce_bias
-        y.addmm_(active, reduce.T)
-        out.copy_(y.view(many, rows, channels).transpose(1, 2))
-        return
-    y = _with_ones(before, scratch)
-    active = _gelu(_expanded(y, expand, expand_bias, scratch, hidden), scratch)
-    torch.add(y[:, :-1], reduce_bias[:, None], out=out)
-    out.baddbmm_(reduce.expand(many, -1, -1), active)
-
-
-def _tail_backward(
-    before: Tensor,
-    grad: Tensor,
-    tail: tuple[Tensor, ...],
-    grads: list[Tensor],
-    scratch: Scratch,
-    hidden: Tensor | None,
-) -> Float[Tensor, "query out row"]:
-    """The gradient of `before`; those of the weights are added to `grads`."""
-    expand, expand_bias, reduce, _ = tail
-    if before.shape[-1] < _MANY_ROWS:
-        rows, channels = before.transpose(1, 2).reshape(-1, len(reduce)), grad.transpose(1, 2).reshape(-1, len(reduce))
-        y = gelu(rows)
-        inside = linear(y, expand, expand_bias) if hidden is None else hidden.view(-1, len(expand))
-        grads[2].addmm_(channels.T, gelu(inside))
-        grads[3] += channels.sum(dim=0)
-        grad_hidden = gelu_backward(channels @ reduce, inside)
-        grads[0].addmm_(grad_hidden.T, y)
-        grads[1] += grad_hidden.sum(dim=0)
-        grad_rows = gelu_backward(torch.addmm(channels, grad_hidden, expand), rows)
-        return grad_rows.view(len(before), -1, len(reduce)).transpose(1, 2).contiguous()
-    many = len(before)
-    y = _with_ones(before, scratch)
-    inside = _expanded(y, expand, expand_bias, scratch, None) if hidden is None else hidden.view(many, len(expand), -1)
-    active = _gelu(inside, scratch)
-    grads[2] += torch.bmm(grad, active.transpose(1, 2)).sum(dim=0)
-    grads[3] += grad.sum(dim=(0, 2))
-    grad_hidden = torch.bmm(reduce.T.expand(many, -1, -1), grad, out=active)
-    torch.ops.aten.gelu_backward.grad_input(grad_hidden, inside, grad_input=grad_hidden)
-    both = torch.bmm(y, grad_hidden.transpose(1, 2)).sum(dim=0)
-    grads[0] += both[:-1].T
-    grads[1] += both[-1]
-    grad_y = torch.baddbmm(grad, expand.T.expand(many, -1, -1), grad_hidden)
-    return torch.ops.aten.gelu_backward.grad_input(grad_y, before, grad_input=grad_y)
-
-
-def _with_ones(before: Tensor, scratch: Scratch) -> Float[Tensor, "query channel row"]:
-    """σ(before) and a channel of ones behind it, whose weight is the bias: no pass of its own adds it or sums its gradient."""
-    y = scratch.new("y", before, len(before), before.shape[1] + 1, before.shape[2])
-    y[:, :-1] = _gelu(before, scratch)  # not straight to its place: in float32, PyTorch loses what gelu writes between strides
-    y[:, -1] = 1
-    return y
-
-
-def _gelu(x: Tensor, scratch: Scratch) -> Tensor:
-    return torch.ops.aten.gelu.out(x, out=scratch.new("active", x, *x.shape))
-
-
-def _expanded(
-    y: Float[Tensor, "query channel row"], expand: Tensor, bias: Tensor, scratch: Scratch, kept: Tensor | None
-) -> Float[Tensor, "query hidden row"]:
-    shape = (len(y), len(expand), y.shape[-1])
-    out = scratch.new("hidden", y, *shape) if kept is None else kept.view(shape)
-    return torch.bmm(torch.cat([expand, bias[:, None]], dim=1).expand(len(y), -1, -1), y, out=out)
+    if operand is None:
+        operand = _operand(work, some, left, filters, len(x), SCRATCH)
+    grad_matrices = kernel_product_backward(operand, x, index, grad, grad_x, SCRATCH)
+    if filters is None or grad_filters is None:
+        return grad_matrices.transpose(0, 1)
+    return kernel_matrices_backward(left, filters, grad_matrices, grad_filters)

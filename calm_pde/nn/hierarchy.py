@@ -8,7 +8,7 @@ from typing import cast
 from torch import nn
 
 from calm_pde.neighbors import Neighbors
-from calm_pde.nn.layer import CalmLayer, count_clouds, rows_first, rows_last, without_masked
+from calm_pde.nn.layer import CalmLayer, count_clouds, rows_first, rows_inside, without_masked
 from calm_pde.types import Bool, Float, Tensor
 
 
@@ -26,7 +26,7 @@ class Hierarchy(nn.ModuleList):
         mask: Bool[Tensor, "*sample point"] | None = None,
         neighbors: tuple[Neighbors, ...] | None = None,
     ) -> tuple[Float[Tensor, "*batch query out"], Float[Tensor, "*ask query dim"]]:
-        """Features at the last layer's queries, and those queries; arguments are trusted. Rows stay last in between."""
+        """Features at the last layer's queries, and those queries; arguments are trusted. Rows stay inside in between."""
         lead = x.shape[:-2]
         if mask is not None:
             points, x = without_masked(points, x, mask)
@@ -35,7 +35,7 @@ class Hierarchy(nn.ModuleList):
             outside = queries if layer.queries is None else None
             where = layer.where(outside)
             clouds = count_clouds(lead, points, where, mask)
-            rows = rows_last(x, clouds) if rows is None else regrouped(rows, clouds)
+            rows = rows_inside(x, clouds) if rows is None else regrouped(rows, clouds)
             rows = layer.convolve_rows(rows, points, outside, mask, None if neighbors is None else neighbors[depth])
             points, mask = where, None
         return (x if rows is None else rows_first(rows, lead).to(x.dtype)), points
@@ -50,10 +50,10 @@ class Hierarchy(nn.ModuleList):
         return tuple(found)
 
 
-def regrouped(x: Float[Tensor, "cloud point channel row"], clouds: int) -> Tensor:
+def regrouped(x: Float[Tensor, "cloud point row channel"], clouds: int) -> Tensor:
     """The samples as rows of one cloud, or as clouds of their own."""
     if clouds == len(x):
         return x
     if clouds == 1:
-        return x.permute(1, 2, 0, 3).flatten(2)[None]
-    return x[0].unflatten(-1, (clouds, -1)).permute(2, 0, 1, 3).contiguous()
+        return x.transpose(0, 1).flatten(1, 2)[None]
+    return x[0].unflatten(1, (clouds, -1)).transpose(0, 1).contiguous()

@@ -153,20 +153,20 @@ class CalmLayer(nn.Module):
         clouds = count_clouds(lead, points, where, mask)
         if mask is not None:
             points, x = without_masked(points, x, mask)
-        y = self.convolve_rows(rows_last(x, clouds), points, queries, mask, neighbors)
+        y = self.convolve_rows(rows_inside(x, clouds), points, queries, mask, neighbors)
         return rows_first(y, lead).to(x.dtype), where
 
     def convolve_rows(
         self,
-        x: Float[Tensor, "cloud point in row"],
+        x: Float[Tensor, "cloud point row in"],
         points: Float[Tensor, "*cloud point dim"],
         queries: Float[Tensor, "*ask query dim"] | None = None,
         mask: Bool[Tensor, "*sample point"] | None = None,
         neighbors: Neighbors | None = None,
-    ) -> Float[Tensor, "cloud query out row"]:
-        """`convolve` on features with the rows last; masked points hold zeros already."""
+    ) -> Float[Tensor, "cloud query row out"]:
+        """`convolve` on features with the rows inside; masked points hold zeros already."""
         where = self.where(queries)
-        clouds, num_points, _, rows = x.shape
+        clouds, num_points, rows, _ = x.shape
         if neighbors is None:
             block = self._streamed_queries(where, num_points)
             if block < where.shape[-2] and not torch.is_grad_enabled():
@@ -179,13 +179,13 @@ class CalmLayer(nn.Module):
         if filters is not None and len(filters) * self.out_channels <= len(x) * rows:
             filters, offset = self.folded(filters)
         else:
-            x = torch.baddbmm(self.mix.bias[:, None], self.mix.weight.expand(len(x), -1, -1), x)
+            x = self.mix(x)
         tail = self.mlp.weights if work.tail and self.mlp is not None else ()
         y = convolve(work, x, points, where, filters, offset, self.bias, tail, self.kernel.geometry_parameters)
-        y = y.view(clouds, -1, self.out_channels, rows)
+        y = y.view(clouds, -1, rows, self.out_channels)
         if self.mlp is not None and not work.tail:
-            y = self.dropout(nn.functional.gelu(y)).transpose(-1, -2)
-            y = (y + self.mlp(y)).transpose(-1, -2)
+            y = self.dropout(nn.functional.gelu(y))
+            y = y + self.mlp(y)
         return y
 
     def work(
@@ -213,7 +213,7 @@ class CalmLayer(nn.Module):
             frozen=baked,
         )
         return (
-            Work(self.plan(sizes), self.kernel.geometry, self.periodic, index, valid, hidden is not None, tail),
+            Work(self.plan(sizes), self.kernel.geometry, self.periodic, index, valid, tail),
             points,
             where,
         )
@@ -305,12 +305,12 @@ def without_masked(points: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Ten
     return points.masked_fill(~mask[..., None], 0.0), x
 
 
-def rows_last(x: Float[Tensor, "*batch point channel"], clouds: int) -> Float[Tensor, "cloud point channel row"]:
-    return x.reshape(clouds, -1, *x.shape[-2:]).permute(0, 2, 3, 1).contiguous()
+def rows_inside(x: Float[Tensor, "*batch point channel"], clouds: int) -> Float[Tensor, "cloud point row channel"]:
+    return x.reshape(clouds, -1, *x.shape[-2:]).transpose(1, 2).contiguous()
 
 
-def rows_first(y: Float[Tensor, "cloud query channel row"], lead: tuple[int, ...]) -> Float[Tensor, "*batch query channel"]:
-    return y.permute(0, 3, 1, 2).reshape(*lead, y.shape[1], y.shape[2])
+def rows_first(y: Float[Tensor, "cloud query row channel"], lead: tuple[int, ...]) -> Float[Tensor, "*batch query channel"]:
+    return y.transpose(1, 2).reshape(*lead, y.shape[1], y.shape[-1])
 
 
 def query_start(

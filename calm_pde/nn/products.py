@@ -1,11 +1,12 @@
-"""Four orders of one contraction on a chunk of queries, y_qor = Σ_n Σ_h Σ_i features_qnh · filters_hio · x_{index(q,n)ir}.
+"""Four orders of one contraction on a chunk of queries, y_qro = Σ_n Σ_h Σ_i features_qnh · filters_hio · x_{index(q,n)ri}.
 
-Rows (batch × time) stand last, so that a neighbor is one contiguous block. Each order has a backward written beside it,
-which gathers again instead of saving and adds what it finds to gradients of the whole cloud in place.
+Channels stand last and rows (batch × time) before them, so that a neighbor is one contiguous block and every product with the
+filters is one plain matrix product. Each order has a backward written beside it, which gathers again instead of saving and adds
+what it finds to gradients of the whole cloud in place.
 
-- `kernel`: matrices (q, n, i, o) first, then one product with the gathered neighbors; best where rows are many.
+- `kernel`: matrices (n, q, i, o) first, then a product with one gathered neighbor of all queries at a time; best for many rows.
 - `pool`:   features × neighbors first, then the filters; best where neighbors are many and rows few.
-- `push`:   filters × all points first (z, by the caller); then one product per point for all queries that see it, and a sum
+- `push`:   filters × all points first (z, by `filtered`); then one product per point for all queries that see it, and a sum
             over each query's neighbors. Nothing of size query × neighbor × channel is gathered; best with few outputs.
 - `dense`:  z as before; then one product with the features spread over all points, zero where a query does not look. Nothing is
             gathered and nothing is summed apart; best where a query sees a good part of few points.
@@ -50,62 +51,133 @@ class Scratch(threading.local):
 SCRATCH = Scratch()
 
 
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a @ b; a total in a wider type than the factors takes their product as it comes."""
+    if total.dtype == a.dtype:
+        total.addmm_(a, b)
+    else:
+        total += a @ b
+
+
+def kernel_matrices(
+    features: Float[Tensor, "query neighbor hidden"], filters: Float[Tensor, "hidden in out"], scratch: Scratch | None = None
+) -> Float[Tensor, "neighbor query in out"]:
+    """features · filters, with each neighbor's matrices of all queries together."""
+    by_neighbor = features.transpose(0, 1).flatten(0, 1)
+    size = (len(by_neighbor), filters[0].numel())
+    out = None if scratch is None else scratch.new("matrices", features, *size)
+    flat = torch.mm(by_neighbor, filters.flatten(1), out=out)
+    return flat.view(features.shape[1], features.shape[0], *filters.shape[1:])
+
+
+def kernel_matrices_backward(
+    features: Float[Tensor, "query neighbor hidden"],
+    filters: Float[Tensor, "hidden in out"],
+    grad_matrices: Float[Tensor, "neighbor query in out"],
+    grad_filters: Float[Tensor, "hidden in out"],
+) -> Float[Tensor, "query neighbor hidden"]:
+    """The gradient of the features; that of the filters is added to `grad_filters`."""
+    flat = grad_matrices.flatten(2).flatten(0, 1)
+    add_product(grad_filters.flatten(1), features.transpose(0, 1).flatten(0, 1).T, flat)
+    return (flat @ filters.flatten(1).T).view(*grad_matrices.shape[:2], -1).transpose(0, 1)
+
+
 def kernel_product(
-    matrices: Float[Tensor, "query neighbor in out"],
-    x: Float[Tensor, "point in row"],
+    matrices: Float[Tensor, "neighbor query in out"],
+    x: Float[Tensor, "point row in"],
     index: Int[Tensor, "query neighbor"],
-    scratch: Scratch | None = None,
-    out: Tensor | None = None,
-) -> Float[Tensor, "query out row"]:
-    return torch.bmm(_stacked(matrices).transpose(1, 2), _gathered(x, index, scratch), out=out)
+    out: Float[Tensor, "query row out"],
+    scratch: Scratch,
+) -> None:
+    near = scratch.new("gathered", x, len(index), *x.shape[1:])
+    for rank, chosen in enumerate(index.unbind(dim=1)):
+        torch.index_select(x, 0, chosen, out=near)
+        if rank == 0:
+            torch.bmm(near, matrices[rank], out=out)
+        else:
+            out.baddbmm_(near, matrices[rank])
 
 
 def kernel_product_backward(
-    matrices: Float[Tensor, "query neighbor in out"],
-    x: Float[Tensor, "point in row"],
+    matrices: Float[Tensor, "neighbor query in out"],
+    x: Float[Tensor, "point row in"],
     index: Int[Tensor, "query neighbor"],
-    grad: Float[Tensor, "query out row"],
-    grad_x: Float[Tensor, "point in row"] | None,
-    scratch: Scratch | None = None,
-) -> Float[Tensor, "query neighbor in out"]:
+    grad: Float[Tensor, "query row out"],
+    grad_x: Float[Tensor, "point row in"] | None,
+    scratch: Scratch,
+) -> Float[Tensor, "neighbor query in out"]:
     """The gradient of the matrices; that of x is added to `grad_x`."""
-    gathered = _gathered(x, index, scratch)
-    grad_matrices = torch.bmm(gathered, grad.transpose(1, 2)).view_as(matrices)
-    if grad_x is not None:  # the gathered neighbors have served, so their gradient may take their place
-        torch.bmm(_stacked(matrices), grad, out=gathered)
-        grad_x.index_add_(0, index.flatten(), gathered.view(-1, *x.shape[1:]))
+    near = scratch.new("gathered", x, len(index), *x.shape[1:])
+    grad_matrices = scratch.new("grad matrices", matrices, *matrices.shape)
+    for rank, chosen in enumerate(index.unbind(dim=1)):
+        torch.index_select(x, 0, chosen, out=near)
+        torch.bmm(near.transpose(1, 2), grad, out=grad_matrices[rank])
+        if grad_x is not None:  # the gathered neighbors have served, so their gradient may take their place
+            torch.bmm(grad, matrices[rank].transpose(1, 2), out=near)
+            grad_x.index_add_(0, chosen, near)
     return grad_matrices
 
 
 def pool_product(
     features: Float[Tensor, "query neighbor hidden"],
     filters: Float[Tensor, "hidden in out"],
-    x: Float[Tensor, "point in row"],
+    x: Float[Tensor, "point row in"],
     index: Int[Tensor, "query neighbor"],
-) -> Float[Tensor, "query out row"]:
-    pooled = _pooled(features, x, index)
-    y = pooled.flatten(0, 1) @ filters.flatten(0, 1)
-    return y.view(len(index), -1, filters.shape[-1]).transpose(1, 2)
+    out: Float[Tensor, "query row out"],
+) -> None:
+    torch.mm(_pooled(features, _gathered(x, index), x), filters.flatten(0, 1), out=out.flatten(0, 1))
 
 
 def pool_product_backward(
     features: Float[Tensor, "query neighbor hidden"],
     filters: Float[Tensor, "hidden in out"],
-    x: Float[Tensor, "point in row"],
+    x: Float[Tensor, "point row in"],
     index: Int[Tensor, "query neighbor"],
-    grad: Float[Tensor, "query out row"],
-    grad_x: Float[Tensor, "point in row"] | None,
+    grad: Float[Tensor, "query row out"],
+    grad_x: Float[Tensor, "point row in"] | None,
     grad_filters: Float[Tensor, "hidden in out"],
 ) -> Float[Tensor, "query neighbor hidden"]:
     """The gradient of the features; those of x and the filters are added to `grad_x` and `grad_filters`."""
-    by_row = grad.transpose(1, 2).reshape(-1, grad.shape[1])
-    pooled = _pooled(features, x, index).flatten(0, 1)
-    grad_filters.flatten(0, 1).addmm_(pooled.T, by_row)
-    rows, hidden = x.shape[-1], features.shape[-1]
-    grad_pooled = (by_row @ filters.flatten(0, 1).T).view(len(index), rows, hidden, -1).permute(0, 2, 3, 1).flatten(2)
+    gathered, by_row = _gathered(x, index), grad.flatten(0, 1)
+    add_product(grad_filters.flatten(0, 1), _pooled(features, gathered, x).T, by_row)
+    grad_pooled = (by_row @ filters.flatten(0, 1).T).view(len(index), x.shape[1], features.shape[-1], -1)
+    grad_pooled = grad_pooled.transpose(1, 2).flatten(2)
     if grad_x is not None:
         grad_x.index_add_(0, index.flatten(), torch.bmm(features, grad_pooled).view(-1, *x.shape[1:]))
-    return torch.bmm(_gathered(x, index).view(*index.shape, -1), grad_pooled.transpose(1, 2))
+    return torch.bmm(gathered, grad_pooled.transpose(1, 2))
+
+
+def filtered(
+    x: Float[Tensor, "point row in"], filters: Float[Tensor, "hidden in out"], scratch: Scratch
+) -> Float[Tensor, "point hidden column"]:
+    """z = filters · x at every point, with columns = rows × out."""
+    (points, rows, _), (hidden, _, outputs) = x.shape, filters.shape
+    z = scratch.new("z", x, points, hidden, rows * outputs)
+    if outputs == 1:  # then a column is a row, and nothing has to be turned
+        return torch.bmm(filters.squeeze(-1).expand(points, -1, -1), x.transpose(1, 2), out=z)
+    by_row = scratch.new("z by row", x, points * rows, hidden * outputs)
+    torch.mm(x.flatten(0, 1), filters.transpose(0, 1).flatten(1), out=by_row)
+    z.view(points, hidden, rows, outputs).copy_(by_row.view(points, rows, hidden, outputs).transpose(1, 2))
+    return z
+
+
+def filtered_backward(
+    x: Float[Tensor, "point row in"],
+    filters: Float[Tensor, "hidden in out"],
+    grad_z: Float[Tensor, "point hidden column"],
+    grad_filters: Float[Tensor, "hidden in out"],
+    scratch: Scratch,
+) -> Float[Tensor, "point row in"]:
+    """The gradient of x; that of the filters is added to `grad_filters`."""
+    (points, rows, _), (hidden, inputs, outputs) = x.shape, filters.shape
+    if outputs == 1:
+        grad_filters += torch.bmm(grad_z, x).sum(dim=0)[..., None]
+        return torch.bmm(grad_z.transpose(1, 2), filters.squeeze(-1).expand(points, -1, -1))
+    by_row = scratch.new("z by row", x, points, rows, hidden, outputs)
+    by_row.copy_(grad_z.view(points, hidden, rows, outputs).transpose(1, 2))
+    flat = by_row.view(points * rows, -1)
+    grad_filters += (x.flatten(0, 1).T @ flat).view(inputs, hidden, outputs).transpose(0, 1)
+    return (flat @ filters.transpose(0, 1).flatten(1).T).view_as(x)
 
 
 class PushPlan(NamedTuple):
@@ -153,15 +225,11 @@ def push_product(
     features: Float[Tensor, "query neighbor hidden"],
     z: Float[Tensor, "point hidden column"],
     plan: PushPlan,
-    scratch: Scratch | None = None,
+    scratch: Scratch,
 ) -> Float[Tensor, "query column"]:
-    """Σ_n features_qn · z_{index(q,n)}, with columns = out × rows."""
+    """Σ_n features_qn · z_{index(q,n)}, with columns = rows × out."""
     padded = _with_zero_row(features.flatten(0, 1))
-    answers = (
-        z.new_empty(plan.num_slots + 1, z.shape[-1])
-        if scratch is None
-        else scratch.new("answers", z, plan.num_slots + 1, z.shape[-1])
-    )
+    answers = scratch.new("answers", z, plan.num_slots + 1, z.shape[-1])
     answers[-1] = 0
     done = 0
     for points, served in plan.groups:
@@ -188,14 +256,19 @@ def push_product_backward(
     return grad_padded[:-1].view_as(features)
 
 
+def spread(
+    features: Float[Tensor, "query neighbor hidden"], index: Int[Tensor, "query neighbor"], num_points: int
+) -> Float[Tensor, "query column"]:
+    """(query, point × hidden); padding has no features and adds nothing to the neighbor it repeats."""
+    wide = features.new_zeros(len(index), num_points, features.shape[-1])
+    return wide.scatter_add_(1, index[..., None].expand_as(features), features).flatten(1)
+
+
 def dense_product(
-    features: Float[Tensor, "query neighbor hidden"],
-    z: Float[Tensor, "point hidden column"],
-    index: Int[Tensor, "query neighbor"],
-    out: Float[Tensor, "query column"],
+    spread_features: Float[Tensor, "query width"], z: Float[Tensor, "point hidden column"], out: Float[Tensor, "query column"]
 ) -> None:
     """The same sum as `push_product`."""
-    torch.mm(_spread(features, index, len(z)), z.flatten(0, 1), out=out)
+    torch.mm(spread_features, z.flatten(0, 1), out=out)
 
 
 def dense_product_backward(
@@ -206,32 +279,19 @@ def dense_product_backward(
     grad_z: Float[Tensor, "point hidden column"],
 ) -> Float[Tensor, "query neighbor hidden"]:
     """The gradient of the features; that of z is added to `grad_z`."""
-    grad_z.flatten(0, 1).addmm_(_spread(features, index, len(z)).T, grad)
+    grad_z.flatten(0, 1).addmm_(spread(features, index, len(z)).T, grad)
     grad_spread = torch.mm(grad, z.flatten(0, 1).T).view(len(index), len(z), -1)
     return grad_spread.gather(1, index[..., None].expand_as(features))
 
 
-def _spread(features: Tensor, index: Tensor, num_points: int) -> Float[Tensor, "query column"]:
-    """(query, point × hidden); padding has no features and adds nothing to the neighbor it repeats."""
-    spread = features.new_zeros(len(index), num_points, features.shape[-1])
-    return spread.scatter_add_(1, index[..., None].expand_as(features), features).flatten(1)
+def _gathered(x: Tensor, index: Tensor) -> Float[Tensor, "query neighbor column"]:
+    return x.flatten(1).index_select(0, index.flatten()).view(*index.shape, -1)
 
 
-def _stacked(matrices: Tensor) -> Tensor:
-    """(query, neighbor × in, out)."""
-    return matrices.reshape(len(matrices), -1, matrices.shape[-1])
-
-
-def _gathered(x: Tensor, index: Tensor, scratch: Scratch | None = None) -> Tensor:
-    """(query, neighbor × in, row)."""
-    out = None if scratch is None else scratch.new("gathered", x, index.numel(), *x.shape[1:])
-    return torch.index_select(x, 0, index.flatten(), out=out).view(len(index), -1, x.shape[-1])
-
-
-def _pooled(features: Tensor, x: Tensor, index: Tensor) -> Tensor:
-    """Σ_n features_qnh · x_{index(q,n)ir} as (query, row, hidden × in)."""
-    pooled = torch.bmm(features.transpose(1, 2), _gathered(x, index).view(*index.shape, -1))
-    return pooled.view(*pooled.shape[:2], *x.shape[1:]).permute(0, 3, 1, 2).flatten(2)
+def _pooled(features: Tensor, gathered: Tensor, x: Tensor) -> Float[Tensor, "query_row column"]:
+    """Σ_n features_qnh · x_{index(q,n)ri} as (query × row, hidden × in)."""
+    pooled = torch.bmm(features.transpose(1, 2), gathered).unflatten(2, x.shape[1:])
+    return pooled.transpose(1, 2).flatten(2).flatten(0, 1)
 
 
 def _with_zero_row(rows: Tensor) -> Tensor:

@@ -4,55 +4,75 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 
 from calm_pde.types import Float, Tensor
 
 Velocity = Callable[[Tensor], Tensor]
-Step = Callable[[Velocity, Tensor, float], Tensor]
 
 _ON_A_STEP = 1e-9  # a time this close to a (sub)step, in (sub)steps, is that step: it differs by rounding only
 
 
-def euler(velocity: Velocity, z: Tensor, size: float) -> Tensor:
-    """z + Δt·ψ(z), the paper's step; order 1."""
-    return z + size * velocity(z)
+class Method(NamedTuple):
+    """z + Δt Σ weight_i·k_i with k_i = ψ(z + Δt·reach_i·k_{i−1}): each stage looks at the one before it alone."""
+
+    reaches: tuple[float, ...]
+    weights: tuple[float, ...]
 
 
-def heun(velocity: Velocity, z: Tensor, size: float) -> Tensor:
-    """The explicit trapezoidal rule; order 2."""
-    first = velocity(z)
-    return z + (size / 2) * (first + velocity(z + size * first))
+INTEGRATORS = {
+    "euler": Method((0.0,), (1.0,)),  # the paper's step; order 1
+    "heun": Method((0.0, 1.0), (1 / 2, 1 / 2)),  # the explicit trapezoidal rule; order 2
+    "rk4": Method((0.0, 1 / 2, 1 / 2, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)),  # the classical Runge–Kutta method; order 4
+}
 
 
-def rk4(velocity: Velocity, z: Tensor, size: float) -> Tensor:
-    """The classical Runge–Kutta method; order 4."""
-    first = velocity(z)
-    second = velocity(z + (size / 2) * first)
-    third = velocity(z + (size / 2) * second)
-    fourth = velocity(z + size * third)
-    return z + (size / 6) * (first + 2 * second + 2 * third + fourth)
+class Walk(NamedTuple):
+    """Steps from state to state: state 0 is the start, and the k-th step makes state k + 1."""
+
+    steps: list[tuple[int, float]]
+    """The state that each step leaves from, and its size in frames."""
+    visits: list[int]
+    """The start, and the state at each of the times."""
 
 
-INTEGRATORS: dict[str, Step] = {"euler": euler, "heun": heun, "rk4": rk4}
+def walk(times: Sequence[float], substeps: int) -> Walk:
+    """The way past the increasing times, counted in frames, in whole (sub)steps of 1/substeps.
+
+    A time between them is reached by one shorter side step that is not continued, so that the answer at a time does not
+    depend on which other times are asked.
+    """
+    steps: list[tuple[int, float]] = []
+    visits, taken, current = [0], 0, 0
+    for time in times:
+        whole = math.floor(time * substeps + _ON_A_STEP)
+        for _ in range(whole - taken):
+            steps.append((current, 1 / substeps))
+            current = len(steps)
+        taken = whole
+        beyond = time * substeps - whole
+        if beyond > _ON_A_STEP:
+            steps.append((current, beyond / substeps))
+        visits.append(len(steps) if beyond > _ON_A_STEP else current)
+    return Walk(steps, visits)
+
+
+def stepped(velocity: Velocity, z: Tensor, size: float, method: Method) -> Tensor:
+    """The state one step later."""
+    later, before = z, None
+    for reach, weight in zip(*method, strict=True):
+        before = velocity(z if before is None else z + size * reach * before)
+        later = later + size * weight * before
+    return later
 
 
 def trajectory(
     velocity: Velocity, z: Float[Tensor, "batch token channel"], times: Sequence[float], integrator: str, substeps: int
 ) -> Float[Tensor, "batch time token channel"]:
-    """The state now and at each of the increasing times, counted in frames.
-
-    The walk takes whole (sub)steps of 1/substeps. A time between them is reached by one shorter side step that is not
-    continued, so that the answer at a time does not depend on which other times are asked.
-    """
-    step = INTEGRATORS[integrator]
-    states, taken, current = [z], 0, z
-    for time in times:
-        whole = math.floor(time * substeps + _ON_A_STEP)
-        for _ in range(whole - taken):
-            current = step(velocity, current, 1 / substeps)
-        taken = whole
-        beyond = time * substeps - whole
-        states.append(current if beyond <= _ON_A_STEP else step(velocity, current, beyond / substeps))
-    return torch.stack(states, dim=1)
+    """The state now and at each of the increasing times."""
+    way, states = walk(times, substeps), [z]
+    for start, size in way.steps:
+        states.append(stepped(velocity, states[start], size, INTEGRATORS[integrator]))
+    return torch.stack([states[visit] for visit in way.visits], dim=1)

@@ -1,0 +1,287 @@
+"""The latent trajectory as one differentiable function, with a backward by hand.
+
+A step of a few hundred tokens is many small operations. Here each writes to its place in a record of all evaluations of ψ, and
+the gradients of the weights are products over many evaluations at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from calm_pde.nn.stepping import Method, Walk
+from calm_pde.types import Float, Tensor
+
+_TOGETHER = 2048  # rows (tokens of evaluations) whose weight gradients are one product
+
+gelu_out = torch.ops.aten.gelu.out
+gelu_backward_out = torch.ops.aten.gelu_backward.grad_input
+
+
+class BlockWeights(NamedTuple):
+    qkv: Tensor
+    qkv_bias: Tensor
+    query_scale: Tensor
+    query_shift: Tensor
+    key_scale: Tensor
+    key_shift: Tensor
+    out: Tensor
+    out_bias: Tensor
+    expand: Tensor
+    expand_bias: Tensor
+    reduce: Tensor
+    reduce_bias: Tensor
+
+
+class ProcessorWeights(NamedTuple):
+    """What ψ is made of; `place` and `minus_distances` hold all that depends on the positions."""
+
+    place: Float[Tensor, "token width"]
+    minus_distances: Float[Tensor, "token token"]
+    into: Float[Tensor, "width channel"]
+    out: Float[Tensor, "channel width"]
+    out_bias: Float[Tensor, "channel"]
+    blocks: tuple[BlockWeights, ...]
+
+    def flat(self) -> tuple[Tensor, ...]:
+        return (*self[:5], *(value for block in self.blocks for value in block))
+
+
+def _grouped(flat: tuple[Tensor, ...]) -> ProcessorWeights:
+    size = len(BlockWeights._fields)
+    blocks = tuple(BlockWeights(*flat[start : start + size]) for start in range(5, len(flat), size))
+    return ProcessorWeights(*flat[:5], blocks)
+
+
+class _Record:
+    """What evaluations of ψ leave behind for the backward, as (evaluation, row, …); rows are batch × token."""
+
+    def __init__(self, like: Tensor, weights: ProcessorWeights, evaluations: int, heads: int) -> None:
+        batch, tokens, channels = like.shape
+        width, rows, blocks = len(weights.into), batch * tokens, len(weights.blocks)
+
+        def new(*shape: int) -> Tensor:
+            return like.new_empty(evaluations, *shape)
+
+        self.states = new(rows, channels)
+        self.streams = [new(rows, width) for _ in range(blocks + 1)]
+        self.qkv = [new(rows, 3 * width) for _ in range(blocks)]
+        self.shares = [new(batch * heads, tokens, tokens) for _ in range(blocks)]
+        self.heard = [new(rows, width) for _ in range(blocks)]
+        self.middles = [new(rows, width) for _ in range(blocks)]
+        self.hidden = [new(rows, len(block.expand)) for block in weights.blocks]
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        lists = (self.streams, self.qkv, self.shares, self.heard, self.middles, self.hidden)
+        return (self.states, *(value for values in lists for value in values))
+
+    @classmethod
+    def of(cls, tensors: tuple[Tensor, ...], blocks: int) -> _Record:
+        record, rest = cls.__new__(cls), iter(tensors)
+        record.states = next(rest)
+        record.streams = [next(rest) for _ in range(blocks + 1)]
+        for name in ("qkv", "shares", "heard", "middles", "hidden"):
+            setattr(record, name, [next(rest) for _ in range(blocks)])
+        return record
+
+
+class _Evaluator:
+    """ψ and its transpose for tokens (batch × token, channel)."""
+
+    def __init__(self, weights: ProcessorWeights, batch: int, heads: int) -> None:
+        self.weights, self.batch, self.heads = weights, batch, heads
+        self.tokens, self.width = weights.place.shape
+        self.size = self.width // heads
+        self.scale = self.size**-0.5
+
+    def velocity(self, z: Tensor, record: _Record, number: int) -> Float[Tensor, "row channel"]:
+        w = self.weights
+        record.states[number] = z
+        x = torch.mm(z, w.into.T, out=record.streams[0][number])
+        x.view(self.batch, self.tokens, -1).add_(w.place)
+        for depth, block in enumerate(w.blocks):
+            qkv = torch.addmm(block.qkv_bias, x, block.qkv.T, out=record.qkv[depth][number])
+            heard = record.heard[depth][number]
+            self._listen(block, qkv, record.shares[depth][number], heard)
+            middle = torch.add(x, block.out_bias, out=record.middles[depth][number]).addmm_(heard, block.out.T)
+            hidden = torch.addmm(block.expand_bias, middle, block.expand.T, out=record.hidden[depth][number])
+            x = torch.add(middle, block.reduce_bias, out=record.streams[depth + 1][number])
+            x.addmm_(torch.nn.functional.gelu(hidden), block.reduce.T)
+        return torch.addmm(w.out_bias, x, w.out.T)
+
+    def _listen(self, block: BlockWeights, qkv: Tensor, share: Tensor, heard: Tensor) -> None:
+        """Attention: writes the shares of every token's attention, and what it hears."""
+        (query, key, _), value = self._normalized(block, qkv), self._by_head(qkv, 2)
+        bias = self.weights.minus_distances.expand_as(share)
+        logits = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scale)
+        torch.softmax(logits, dim=-1, out=share)
+        self._rows(heard).copy_(torch.bmm(share, value).view(self.batch, self.heads, self.tokens, -1).transpose(1, 2))
+
+    def _normalized(self, block: BlockWeights, qkv: Tensor) -> tuple[Tensor, Tensor, list[tuple[Tensor, ...]]]:
+        """Queries and keys by head after their norms, and what the norms' backward needs."""
+        found, known = [], []
+        for which, scale, shift in ((0, block.query_scale, block.query_shift), (1, block.key_scale, block.key_shift)):
+            plain = self._by_head(qkv, which)
+            normal, mean, spread = torch.native_layer_norm(plain, [self.size], scale, shift, 1e-5)
+            found.append(normal)
+            known.append((plain, mean, spread, scale, shift))
+        return found[0], found[1], known
+
+    def _by_head(self, qkv: Tensor, which: int) -> Float[Tensor, "batch_head token channel"]:
+        parts = qkv.view(self.batch, self.tokens, 3, self.heads, self.size)[:, :, which]
+        return parts.transpose(1, 2).reshape(-1, self.tokens, self.size)
+
+    def _rows(self, flat: Tensor) -> Float[Tensor, "batch token head channel"]:
+        return flat.view(self.batch, self.tokens, self.heads, self.size)
+
+
+class _Gradients:
+    """The transpose of ψ; gradients of the weights wait until many evaluations share one product."""
+
+    def __init__(self, evaluator: _Evaluator, record: _Record) -> None:
+        self.evaluator, self.record = evaluator, record
+        weights = evaluator.weights
+        self.totals = _grouped(tuple(value.new_zeros(value.shape) for value in weights.flat()))
+        rows = record.states.shape[1]
+        self.capacity = min(len(record.states), max(1, _TOGETHER // rows))
+        self.waiting = 0
+        self.lowest = len(record.states)
+
+        def new(width: int) -> Tensor:
+            return record.states.new_empty(self.capacity, rows, width)
+
+        self.out = new(record.states.shape[-1])
+        self.streams = [new(evaluator.width) for _ in record.streams]
+        self.qkv = [new(value.shape[-1]) for value in record.qkv]
+        self.middles = [new(evaluator.width) for _ in record.middles]
+        self.hidden = [new(value.shape[-1]) for value in record.hidden]
+        self.active = [new(value.shape[-1]) for value in record.hidden]
+
+    def transposed(self, grad: Tensor, number: int) -> Float[Tensor, "row channel"]:
+        """The gradient of the state that evaluation `number` looked at; evaluations come in falling order."""
+        if self.waiting == self.capacity:
+            self.flush()
+        evaluator, record, place = self.evaluator, self.record, self.capacity - 1 - self.waiting
+        weights, totals = evaluator.weights, self.totals
+        self.lowest, self.waiting = number, self.waiting + 1
+        self.out[place] = grad
+        after = torch.mm(grad, weights.out, out=self.streams[-1][place])
+        for depth in reversed(range(len(weights.blocks))):
+            block, hidden = weights.blocks[depth], record.hidden[depth][number]
+            gelu_out(hidden, out=self.active[depth][place])
+            grad_hidden = torch.mm(after, block.reduce, out=self.hidden[depth][place])
+            gelu_backward_out(grad_hidden, hidden, grad_input=grad_hidden)
+            middle = torch.addmm(after, grad_hidden, block.expand, out=self.middles[depth][place])
+            self._attention(depth, number, torch.mm(middle, block.out), self.qkv[depth][place])
+            after = torch.addmm(middle, self.qkv[depth][place], block.qkv, out=self.streams[depth][place])
+        totals.place.add_(after.view(evaluator.batch, evaluator.tokens, -1).sum(dim=0))
+        return after @ weights.into
+
+    def _attention(self, depth: int, number: int, grad: Tensor, grad_qkv: Tensor) -> None:
+        """Writes the gradient of queries, keys and values."""
+        evaluator, share = self.evaluator, self.record.shares[depth][number]
+        block, total = evaluator.weights.blocks[depth], self.totals.blocks[depth]
+        qkv = self.record.qkv[depth][number]
+        query, key, known = evaluator._normalized(block, qkv)
+        by_head = evaluator._rows(grad).transpose(1, 2).reshape(-1, evaluator.tokens, evaluator.size)
+        grad_share = torch.bmm(by_head, evaluator._by_head(qkv, 2).transpose(1, 2))
+        logits = torch._softmax_backward_data(grad_share, share, -1, share.dtype)
+        self.totals.minus_distances.add_(logits.sum(dim=0))
+        scaled = logits * evaluator.scale
+        grads = [torch.bmm(scaled, key), torch.bmm(scaled.transpose(1, 2), query), torch.bmm(share.transpose(1, 2), by_head)]
+        sums = ((total.query_scale, total.query_shift), (total.key_scale, total.key_shift))
+        for which, ((plain, mean, spread, scale, shift), (scales, shifts)) in enumerate(zip(known, sums, strict=True)):
+            grads[which], of_scale, of_shift = torch.ops.aten.native_layer_norm_backward(
+                grads[which], plain, [evaluator.size], mean, spread, scale, shift, [True, True, True]
+            )
+            scales += of_scale
+            shifts += of_shift
+        places = grad_qkv.view(evaluator.batch, evaluator.tokens, 3, evaluator.heads, evaluator.size)
+        for which, value in enumerate(grads):
+            places[:, :, which] = value.view(evaluator.batch, evaluator.heads, evaluator.tokens, -1).transpose(1, 2)
+
+    def flush(self) -> None:
+        """Weight gradients of all evaluations that wait."""
+        seen, waiting = slice(self.lowest, self.lowest + self.waiting), slice(self.capacity - self.waiting, self.capacity)
+        record, totals = self.record, self.totals
+
+        def add(weight: Tensor, bias: Tensor | None, grads: Tensor, inputs: Tensor) -> None:
+            flat = grads[waiting].flatten(0, 1)
+            weight.addmm_(flat.T, inputs.flatten(0, 1))
+            if bias is not None:
+                bias += flat.sum(dim=0)
+
+        add(totals.into, None, self.streams[0], record.states[seen])
+        add(totals.out, totals.out_bias, self.out, record.streams[-1][seen])
+        for depth, total in enumerate(totals.blocks):
+            add(total.qkv, total.qkv_bias, self.qkv[depth], record.streams[depth][seen])
+            add(total.out, total.out_bias, self.middles[depth], record.heard[depth][seen])
+            add(total.expand, total.expand_bias, self.hidden[depth], record.middles[depth][seen])
+            add(total.reduce, total.reduce_bias, self.streams[depth + 1], self.active[depth][waiting])
+        self.waiting = 0
+
+
+def _states(
+    evaluator: _Evaluator, z: Tensor, way: Walk, method: Method, record: _Record
+) -> Float[Tensor, "state batch token channel"]:
+    """All states of the walk; a record with one place only is written to again and again."""
+    states = z.new_empty(len(way.steps) + 1, *z.shape)
+    states[0] = z
+    number, last = 0, len(record.states) - 1
+    for step, (start, size) in enumerate(way.steps):
+        here = states[start].flatten(0, 1)
+        later, velocity = states[step + 1].flatten(0, 1).copy_(here), None
+        for reach, weight in zip(*method, strict=True):
+            where = here if velocity is None else torch.add(here, velocity, alpha=size * reach)
+            velocity = evaluator.velocity(where, record, min(number, last))
+            later.add_(velocity, alpha=size * weight)
+            number += 1
+    return states
+
+
+class _Trajectory(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, way: Walk, method: Method, heads: int, z: Tensor, *flat: Tensor) -> Tensor:
+        weights = _grouped(flat)
+        record = _Record(z, weights, len(way.steps) * len(method.weights), heads)
+        states = _states(_Evaluator(weights, len(z), heads), z, way, method, record)
+        ctx.way, ctx.method, ctx.heads, ctx.num_weights = way, method, heads, len(flat)
+        ctx.save_for_backward(*flat, *record.tensors())
+        return states[way.visits].transpose(0, 1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        way, method = ctx.way, ctx.method
+        weights = _grouped(ctx.saved_tensors[: ctx.num_weights])
+        record = _Record.of(ctx.saved_tensors[ctx.num_weights :], len(weights.blocks))
+        visited = grads[0].transpose(0, 1)
+        evaluator = _Evaluator(weights, visited.shape[1], ctx.heads)
+        gradients = _Gradients(evaluator, record)
+        of_states = visited.new_zeros(len(way.steps) + 1, *record.states.shape[1:])
+        of_states.index_add_(0, torch.tensor(way.visits, device=visited.device), visited.flatten(1, 2))
+        number = len(record.states)
+        for step, (start, size) in reversed(list(enumerate(way.steps))):
+            later, passed = of_states[step + 1], None
+            here = of_states[start].add_(later)
+            for stage in reversed(range(len(method.weights))):
+                number -= 1
+                of_velocity = later * (size * method.weights[stage])
+                if passed is not None:
+                    of_velocity.add_(passed, alpha=size * method.reaches[stage + 1])
+                passed = gradients.transposed(of_velocity, number)
+                here.add_(passed)
+        gradients.flush()
+        return None, None, None, of_states[0].view(visited.shape[1:]), *gradients.totals.flat()
+
+
+def latent_states(
+    weights: ProcessorWeights, heads: int, z: Float[Tensor, "batch token channel"], way: Walk, method: Method
+) -> Float[Tensor, "batch time token channel"]:
+    """The states that the walk visits."""
+    if not way.steps:
+        return torch.stack([z] * len(way.visits), dim=1)
+    if torch.is_grad_enabled():
+        return _Trajectory.apply(way, method, heads, z, *weights.flat())  # pyright: ignore[reportReturnType]
+    record = _Record(z, weights, 1, heads)
+    return _states(_Evaluator(weights, len(z), heads), z, way, method, record)[way.visits].transpose(0, 1)
