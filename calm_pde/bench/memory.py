@@ -55,7 +55,7 @@ def keep_freed_memory() -> str:
     except (OSError, AttributeError):
         return "the allocator as it is"
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3
-    done = mallopt(mmap_threshold, 2**31 - 1) and mallopt(trim_threshold, 2**31 - 1) and mallopt(top_pad, 64 * 2**20)
+    done = mallopt(mmap_threshold, 2**31 - 1) and mallopt(trim_threshold, -1) and mallopt(top_pad, 64 * 2**20)
     return "freed memory kept by the allocator" if done else "the allocator as it is"
 
 

@@ -71,7 +71,8 @@ class Work:
     def push_plan(self, some: slice) -> PushPlan:
         key = (some.start, some.stop)
         if key not in self.pushes:
-            self.pushes[key] = push_plan(self.index[some], self.valid[some])
+            found = push_plan(self.index[some], self.valid[some])
+            self.pushes[key] = found if self.operand is None else found.with_features(self.operand[some])
         return self.pushes[key]
 
     @property
@@ -147,9 +148,10 @@ class _Convolution(torch.autograd.Function):
         y = x.new_empty(num_queries, rows, len(bias))
         kept = torch.empty_like(y) if learns and work.tail and work.plan.keep else None
         hidden = x.new_empty(num_queries, rows, len(tail[0])) if learns and work.tail and work.plan.keep_hidden else None
+        z, keep_z = None, learns and work.plan.keep_z
         for part in work.rows(rows):
             some_x = x[:, part].contiguous()
-            z = filtered(some_x, filters, SCRATCH) if work.plan.by_point else None
+            z = filtered(some_x, filters, SCRATCH, keep_z) if work.plan.by_point else None
             for some in work.chunks():
                 if work.operand is None:
                     left = work.features(some, points, queries, parameters) if features is None else features[some]
@@ -167,7 +169,7 @@ class _Convolution(torch.autograd.Function):
                 if work.tail:
                     tail_forward(before, tail, out, None if hidden is None else hidden[some], SCRATCH)
         ctx.work, ctx.num_tail = work, num_tail
-        ctx.save_for_backward(features, x, points, queries, filters, offset, bias, kept, hidden, *rest)
+        ctx.save_for_backward(features, x, points, queries, filters, offset, bias, kept, hidden, z if keep_z else None, *rest)
         return y
 
     @staticmethod
@@ -178,7 +180,7 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         work: Work = ctx.work
-        features, x, points, queries, filters, offset, bias, kept, hidden, *rest = ctx.saved_tensors
+        features, x, points, queries, filters, offset, bias, kept, hidden, kept_z, *rest = ctx.saved_tensors
         tail, parameters = tuple(rest[: ctx.num_tail]), tuple(rest[ctx.num_tail :])
         needs = dict(zip(("x", "points", "queries"), ctx.needs_input_grad[4:7], strict=True))
         grad_features = None if features is None else torch.zeros_like(features)
@@ -217,7 +219,9 @@ class _Convolution(torch.autograd.Function):
 
         for part in work.rows(x.shape[1]):
             some_x = x[:, part].contiguous()
-            z = filtered(some_x, filters, SCRATCH) if work.plan.by_point and filters is not None else None
+            z = kept_z
+            if z is None and work.plan.by_point and filters is not None:
+                z = filtered(some_x, filters, SCRATCH, False)
             grad_z = None if z is None else SCRATCH.new("grad z", z, *z.shape).zero_()
             whole = part == slice(0, x.shape[1])
             part_grad_x = None

@@ -48,6 +48,8 @@ class Plan(NamedTuple):
     """The same for the hidden layer of the pointwise MLP behind it."""
     keep_geometry: bool = False
     """The same for the kernel's features."""
+    keep_z: bool = False
+    """The same for z, in the orders that begin with it."""
 
     @property
     def by_point(self) -> bool:
@@ -109,7 +111,9 @@ def plan(s: Sizes, budget: int) -> Plan:
     keep = s.queries * s.outputs * s.rows * s.itemsize <= room
     keep_hidden = s.tail and rows == s.rows and 4 * s.queries * s.outputs * s.rows * s.itemsize <= room
     keep_geometry = s.hidden is not None and not s.frozen and s.queries * geometry_bytes(s) <= room
-    return Plan(order, chunk, rows, keep, keep_hidden, keep_geometry)
+    z = s.points * (s.hidden or 0) * s.outputs * s.rows * s.itemsize
+    keep_z = order in ("push", "dense") and rows == s.rows and z <= room
+    return Plan(order, chunk, rows, keep, keep_hidden, keep_geometry, keep_z)
 
 
 def _chunk(order: Order, s: Sizes, budget: int) -> tuple[int, int]:
@@ -117,7 +121,8 @@ def _chunk(order: Order, s: Sizes, budget: int) -> tuple[int, int]:
     rows = _rows(order, s, budget)
     while rows > 1 and chunk_bytes(order, s, rows) > budget // 4:
         rows = -(-rows // 2)
-    room = budget // 4 if order == "dense" else min(WORKING_SET, budget // 4)  # each chunk of `dense` reads all of z
+    by_point = order in ("push", "dense")  # each chunk reads all of z
+    room = budget // 4 if by_point else min(WORKING_SET, budget // 4)
     chunk = max(1, min(s.queries, room // chunk_bytes(order, s, rows)))
     return -(-s.queries // -(-s.queries // chunk)), rows  # the same number of chunks, of nearly equal size
 

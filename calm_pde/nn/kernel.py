@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from calm_pde.geometry import squared_distances
 from calm_pde.nn.convolution import Geometry
 from calm_pde.nn.fourier import RandomFourierFeatures, fourier_features
 from calm_pde.nn.pointwise import linear
+from calm_pde.nn.precision import full_precision
 from calm_pde.types import Bool, Float, Int, Tensor
 
 Weighting = Literal["softmax", "mean", "none"]
@@ -55,12 +56,57 @@ def mlp_features(
     temperature: float,
 ) -> Float[Tensor, "query neighbor hidden"]:
     """The last hidden layer followed by 1, times the distance weight: the kernel is these features @ filters."""
-    hidden = nn.functional.linear(fourier_features(displacement, frequencies), weight, bias)
+    share = neighbor_weights(displacement, valid, weighting, temperature)
     if scale is not None and shift is not None:
         ids = ids % len(scale)  # clouds of their own follow one another, each with the same queries
-        hidden = torch.addcmul(shift[ids, None], hidden, scale[ids, None])
-    share = neighbor_weights(displacement, valid, weighting, temperature)[..., None]
-    return torch.cat([nn.functional.gelu(hidden) * share, share], dim=-1)
+        scale, shift = scale[ids], shift[ids]
+    if not torch.compiler.is_compiling():
+        with full_precision(displacement):
+            return _Features.apply(displacement, share, frequencies, weight, bias, scale, shift)  # pyright: ignore[reportReturnType]
+    hidden = nn.functional.linear(fourier_features(displacement, frequencies), weight, bias)
+    if scale is not None and shift is not None:
+        hidden = torch.addcmul(shift[:, None], hidden, scale[:, None])
+    return torch.cat([nn.functional.gelu(hidden) * share[..., None], share[..., None]], dim=-1)
+
+
+class _Features(torch.autograd.Function):
+    """[σ((W₁ RFF(d) + b₁) ⊙ γ + β), 1] · share with a backward by hand; waves stand as (feature, pair), two whole halves."""
+
+    @staticmethod
+    def forward(ctx: Any, displacement, share, frequencies, weight, bias, scale, shift) -> Tensor:
+        queries, neighbors, dim = displacement.shape
+        turns = 2 * math.pi * frequencies
+        phase = torch.mm(turns.T, displacement.reshape(-1, dim).T)
+        waves = phase.new_empty(2 * len(phase), phase.shape[1])
+        torch.sin(phase, out=waves[: len(phase)])
+        torch.cos(phase, out=waves[len(phase) :])
+        hidden = torch.addmm(bias, waves.T, weight.T).view(queries, neighbors, -1)
+        inside = hidden if scale is None else torch.addcmul(shift[:, None], hidden, scale[:, None])
+        features = hidden.new_empty(queries, neighbors, hidden.shape[-1] + 1)
+        torch.mul(nn.functional.gelu(inside), share[..., None], out=features[..., :-1])
+        features[..., -1] = share
+        ctx.save_for_backward(share, turns, waves, hidden, inside, weight, scale)
+        return features
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        share, turns, waves, hidden, inside, weight, scale = ctx.saved_tensors
+        grad, (half, width) = grads[0][..., :-1], (len(waves) // 2, hidden.shape[-1])
+        grad_share = torch.linalg.vecdot(grad, nn.functional.gelu(inside)) + grads[0][..., -1]
+        grad_inside = torch.ops.aten.gelu_backward(grad * share[..., None], inside)
+        grad_scale = grad_shift = None
+        if scale is not None:
+            grad_shift = grad_inside.sum(dim=1)
+            grad_scale = torch.linalg.vecdot(grad_inside, hidden, dim=1)
+            grad_inside.mul_(scale[:, None])
+        flat = grad_inside.reshape(-1, width)
+        grad_weight, grad_bias = torch.mm(flat.T, waves.T), flat.sum(dim=0)
+        grad_displacement = None
+        if ctx.needs_input_grad[0]:
+            grad_waves = torch.mm(weight.T, flat.T)
+            grad_phase = grad_waves[:half].mul_(waves[half:]).addcmul_(grad_waves[half:], waves[:half], value=-1)
+            grad_displacement = torch.mm(grad_phase.T, turns.T).view(*share.shape, -1)
+        return grad_displacement, grad_share, None, grad_weight, grad_bias, grad_scale, grad_shift
 
 
 def distance_matrices(

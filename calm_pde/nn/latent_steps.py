@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from calm_pde.nn.stepping import Method, Walk
 from calm_pde.types import Float, Tensor
@@ -49,9 +50,9 @@ class ProcessorWeights(NamedTuple):
 
 
 def _grouped(flat: tuple[Tensor, ...]) -> ProcessorWeights:
-    size = len(BlockWeights._fields)
+    (place, minus_distances, into, out, out_bias), size = flat[:5], len(BlockWeights._fields)
     blocks = tuple(BlockWeights(*flat[start : start + size]) for start in range(5, len(flat), size))
-    return ProcessorWeights(*flat[:5], blocks)
+    return ProcessorWeights(place, minus_distances, into, out, out_bias, blocks)
 
 
 class _Record:
@@ -89,8 +90,8 @@ class _Record:
 class _Evaluator:
     """ψ and its transpose for tokens (batch × token, channel)."""
 
-    def __init__(self, weights: ProcessorWeights, batch: int, heads: int) -> None:
-        self.weights, self.batch, self.heads = weights, batch, heads
+    def __init__(self, weights: ProcessorWeights, batch: int, heads: int, learns: bool) -> None:
+        self.weights, self.batch, self.heads, self.learns = weights, batch, heads, learns
         self.tokens, self.width = weights.place.shape
         self.size = self.width // heads
         self.scale = self.size**-0.5
@@ -102,21 +103,30 @@ class _Evaluator:
         x.view(self.batch, self.tokens, -1).add_(w.place)
         for depth, block in enumerate(w.blocks):
             qkv = torch.addmm(block.qkv_bias, x, block.qkv.T, out=record.qkv[depth][number])
-            heard = record.heard[depth][number]
-            self._listen(block, qkv, record.shares[depth][number], heard)
+            heard = self._listen(block, qkv, record, depth, number) if self.learns else self._heard(block, qkv)
             middle = torch.add(x, block.out_bias, out=record.middles[depth][number]).addmm_(heard, block.out.T)
             hidden = torch.addmm(block.expand_bias, middle, block.expand.T, out=record.hidden[depth][number])
             x = torch.add(middle, block.reduce_bias, out=record.streams[depth + 1][number])
             x.addmm_(torch.nn.functional.gelu(hidden), block.reduce.T)
         return torch.addmm(w.out_bias, x, w.out.T)
 
-    def _listen(self, block: BlockWeights, qkv: Tensor, share: Tensor, heard: Tensor) -> None:
-        """Attention: writes the shares of every token's attention, and what it hears."""
+    def _heard(self, block: BlockWeights, qkv: Tensor) -> Float[Tensor, "row width"]:
+        """Attention where nothing is to be remembered."""
+        query, key, _ = self._normalized(block, qkv)
+        lead = (self.batch, self.heads, self.tokens, self.size)
+        value = qkv.view(self.batch, self.tokens, 3, self.heads, self.size)[:, :, 2].transpose(1, 2)
+        heard = scaled_dot_product_attention(query.view(lead), key.view(lead), value, attn_mask=self.weights.minus_distances)
+        return heard.transpose(1, 2).reshape(len(qkv), -1)
+
+    def _listen(self, block: BlockWeights, qkv: Tensor, record: _Record, depth: int, number: int) -> Float[Tensor, "row width"]:
+        """Attention that writes the shares of every token's attention, and what it hears, to the record."""
+        share, heard = record.shares[depth][number], record.heard[depth][number]
         (query, key, _), value = self._normalized(block, qkv), self._by_head(qkv, 2)
         bias = self.weights.minus_distances.expand_as(share)
         logits = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scale)
         torch.softmax(logits, dim=-1, out=share)
         self._rows(heard).copy_(torch.bmm(share, value).view(self.batch, self.heads, self.tokens, -1).transpose(1, 2))
+        return heard
 
     def _normalized(self, block: BlockWeights, qkv: Tensor) -> tuple[Tensor, Tensor, list[tuple[Tensor, ...]]]:
         """Queries and keys by head after their norms, and what the norms' backward needs."""
@@ -245,7 +255,7 @@ class _Trajectory(torch.autograd.Function):
     def forward(ctx: Any, way: Walk, method: Method, heads: int, z: Tensor, *flat: Tensor) -> Tensor:
         weights = _grouped(flat)
         record = _Record(z, weights, len(way.steps) * len(method.weights), heads)
-        states = _states(_Evaluator(weights, len(z), heads), z, way, method, record)
+        states = _states(_Evaluator(weights, len(z), heads, True), z, way, method, record)
         ctx.way, ctx.method, ctx.heads, ctx.num_weights = way, method, heads, len(flat)
         ctx.save_for_backward(*flat, *record.tensors())
         return states[way.visits].transpose(0, 1)
@@ -256,7 +266,7 @@ class _Trajectory(torch.autograd.Function):
         weights = _grouped(ctx.saved_tensors[: ctx.num_weights])
         record = _Record.of(ctx.saved_tensors[ctx.num_weights :], len(weights.blocks))
         visited = grads[0].transpose(0, 1)
-        evaluator = _Evaluator(weights, visited.shape[1], ctx.heads)
+        evaluator = _Evaluator(weights, visited.shape[1], ctx.heads, True)
         gradients = _Gradients(evaluator, record)
         of_states = visited.new_zeros(len(way.steps) + 1, *record.states.shape[1:])
         of_states.index_add_(0, torch.tensor(way.visits, device=visited.device), visited.flatten(1, 2))
@@ -284,4 +294,4 @@ def latent_states(
     if torch.is_grad_enabled():
         return _Trajectory.apply(way, method, heads, z, *weights.flat())  # pyright: ignore[reportReturnType]
     record = _Record(z, weights, 1, heads)
-    return _states(_Evaluator(weights, len(z), heads), z, way, method, record)[way.visits].transpose(0, 1)
+    return _states(_Evaluator(weights, len(z), heads, False), z, way, method, record)[way.visits].transpose(0, 1)

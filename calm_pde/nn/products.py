@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -148,11 +149,12 @@ def pool_product_backward(
 
 
 def filtered(
-    x: Float[Tensor, "point row in"], filters: Float[Tensor, "hidden in out"], scratch: Scratch
+    x: Float[Tensor, "point row in"], filters: Float[Tensor, "hidden in out"], scratch: Scratch, kept: bool
 ) -> Float[Tensor, "point hidden column"]:
-    """z = filters · x at every point, with columns = rows × out."""
+    """z = filters · x at every point, with columns = rows × out; in memory of its own where it is to be kept."""
     (points, rows, _), (hidden, _, outputs) = x.shape, filters.shape
-    z = scratch.new("z", x, points, hidden, rows * outputs)
+    shape = (points, hidden, rows * outputs)
+    z = x.new_empty(shape) if kept else scratch.new("z", x, *shape)
     if outputs == 1:  # then a column is a row, and nothing has to be turned
         return torch.bmm(filters.squeeze(-1).expand(points, -1, -1), x.transpose(1, 2), out=z)
     by_row = scratch.new("z by row", x, points * rows, hidden * outputs)
@@ -188,6 +190,15 @@ class PushPlan(NamedTuple):
     position: Int[Tensor, "query neighbor"]
     """The place of each pair's answer; the place behind the last for padding."""
     num_slots: int
+    packed: tuple[Tensor, ...] | None = None
+    """The features of the pairs of each group (point, slot, hidden), where they are frozen."""
+
+    def with_features(self, features: Float[Tensor, "query neighbor hidden"]) -> PushPlan:
+        return self._replace(packed=tuple(self.of_pairs(features)))
+
+    def of_pairs(self, features: Float[Tensor, "query neighbor hidden"]) -> Iterator[Float[Tensor, "point slot hidden"]]:
+        padded = _with_zero_row(features.flatten(0, 1))
+        return (padded[served] for _, served in self.groups)
 
 
 def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query neighbor"]) -> PushPlan:
@@ -228,13 +239,12 @@ def push_product(
     scratch: Scratch,
 ) -> Float[Tensor, "query column"]:
     """Σ_n features_qn · z_{index(q,n)}, with columns = rows × out."""
-    padded = _with_zero_row(features.flatten(0, 1))
     answers = scratch.new("answers", z, plan.num_slots + 1, z.shape[-1])
     answers[-1] = 0
     done = 0
-    for points, served in plan.groups:
+    for (points, served), pairs in zip(plan.groups, plan.packed or plan.of_pairs(features), strict=True):
         part = answers[done : done + served.numel()].view(*served.shape, -1)
-        torch.bmm(padded[served], z.index_select(0, points), out=part)
+        torch.bmm(pairs, z.index_select(0, points), out=part)
         done += served.numel()
     return embedding_bag(plan.position, answers, mode="sum")
 

@@ -1,17 +1,21 @@
 """What follows a convolution at every query: y + W₂ σ(W₁ y + b₁) + b₂ with y = σ(before), forward and backward by hand.
 
-Everything is (query, row, channel), so each map is one plain matrix product. Queries are taken in blocks whose hidden layer
-stays in the cache.
+Everything is (query, row, channel). Queries are taken in blocks whose hidden layer stays in the cache, and each block as groups
+of rows, one product each: then a core multiplies the rows that it has just put through σ, instead of fetching another core's.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import torch
 
-from calm_pde.nn.products import Scratch, add_product
+from calm_pde.nn.products import Scratch
 from calm_pde.types import Float, Tensor
 
 _BLOCK = 12 * 2**20  # bytes of hidden layer that are worked on together, before and after σ
+_GROUPS, _GROUP_ROWS = 64, 128  # at the most, and of at least so many rows
 
 gelu_out = torch.ops.aten.gelu.out
 gelu_backward_out = torch.ops.aten.gelu_backward.grad_input
@@ -26,14 +30,14 @@ def tail_forward(
 ) -> None:
     """Writes to `out`; W₁ y + b₁ comes to lie in `hidden` where it is to be kept."""
     expand, _, reduce, reduce_bias = tail
-    for some in _blocks(before, len(expand)):
-        flat = before[some].flatten(0, 1)
-        y = gelu_out(flat, out=scratch.new("y", flat, *flat.shape))
+    for some, shape in _blocks(before, len(expand)):
+        given = before[some].reshape(shape)
+        y = gelu_out(given, out=scratch.new("y", given, *shape))
         inside = _inside(y, tail, hidden, some, scratch, known=False)
         active = gelu_out(inside, out=scratch.new("active", inside, *inside.shape))
-        place = out[some].view_as(flat) if out[some].is_contiguous() else y
+        place = out[some].view(shape) if out[some].is_contiguous() else y
         torch.add(y, reduce_bias, out=place)
-        place.addmm_(active, reduce.T)
+        place.baddbmm_(active, reduce.T.expand(len(y), -1, -1))
         if place is y:
             out[some] = y.view_as(before[some])
 
@@ -49,37 +53,45 @@ def tail_backward(
 ) -> None:
     """Writes the gradient of `before` to `out`, which is contiguous; those of the weights are added to `grads`."""
     expand, _, reduce, _ = tail
-    for some in _blocks(before, len(expand)):
-        flat, flat_grad = before[some].flatten(0, 1), grad[some].flatten(0, 1)
-        y = gelu_out(flat, out=scratch.new("y", flat, *flat.shape))
+    for some, shape in _blocks(before, len(expand)):
+        given, coming = before[some].reshape(shape), grad[some].view(shape)
+        y = gelu_out(given, out=scratch.new("y", given, *shape))
         inside = _inside(y, tail, hidden, some, scratch, known=True)
         active = gelu_out(inside, out=scratch.new("active", inside, *inside.shape))
-        add_product(grads[2], flat_grad.T, active)
-        grads[3] += flat_grad.sum(dim=0)
-        grad_hidden = torch.mm(flat_grad, reduce, out=active)  # σ(inside) has served
+        grads[2] += torch.bmm(coming.transpose(1, 2), active).sum(dim=0)
+        grads[3] += coming.sum(dim=(0, 1))
+        grad_hidden = torch.bmm(coming, reduce.expand(len(y), -1, -1), out=active)  # σ(inside) has served
         gelu_backward_out(grad_hidden, inside, grad_input=grad_hidden)
-        add_product(grads[0], grad_hidden.T, y)
-        grads[1] += grad_hidden.sum(dim=0)
-        grad_y = torch.addmm(flat_grad, grad_hidden, expand, out=out[some].view_as(flat))
-        gelu_backward_out(grad_y, flat, grad_input=grad_y)
+        grads[0] += torch.bmm(grad_hidden.transpose(1, 2), y).sum(dim=0)
+        grads[1] += grad_hidden.sum(dim=(0, 1))
+        grad_y = torch.baddbmm(coming, grad_hidden, expand.expand(len(y), -1, -1), out=out[some].view(shape))
+        gelu_backward_out(grad_y, given, grad_input=grad_y)
 
 
-def _blocks(before: Tensor, width: int) -> list[slice]:
-    largest = max(1, _BLOCK // (2 * before.shape[1] * width * before.itemsize))
-    size = -(-len(before) // -(-len(before) // largest))  # as few blocks as need be, of nearly equal size
-    starts = range(0, len(before), size)
-    return [slice(start, start + size) for start in (starts[:2] if before.is_meta else starts)]
+def _blocks(before: Float[Tensor, "query row out"], width: int) -> Iterator[tuple[slice, tuple[int, int, int]]]:
+    """Some queries, and the shape (group, row, out) of what they have."""
+    count, rows, channels = before.shape
+    largest = max(1, _BLOCK // (2 * rows * width * before.itemsize))
+    size = -(-count // -(-count // largest))  # as few blocks as need be, of nearly equal size
+    size = size if size < 8 else -(-size // 8) * 8  # that fall into groups
+    starts = range(0, count, size)
+    for start in starts[:2] if before.is_meta else starts:
+        together = rows * (min(count, start + size) - start)
+        wanted = min(_GROUPS, max(1, together // _GROUP_ROWS))
+        groups = math.gcd(together, 2 ** (wanted.bit_length() - 1))
+        yield slice(start, start + size), (groups, together // groups, channels)
 
 
 def _inside(
-    y: Float[Tensor, "query_row out"],
+    y: Float[Tensor, "group row out"],
     tail: tuple[Tensor, ...],
     hidden: Tensor | None,
     some: slice,
     scratch: Scratch,
     known: bool,
-) -> Float[Tensor, "query_row wide"]:
+) -> Float[Tensor, "group row wide"]:
     """W₁ y + b₁ of some queries: as it was kept, or computed (again)."""
     expand, bias = tail[:2]
-    place = scratch.new("hidden", y, len(y), len(expand)) if hidden is None else hidden[some].flatten(0, 1)
-    return place if known and hidden is not None else torch.addmm(bias, y, expand.T, out=place)
+    shape = (*y.shape[:2], len(expand))
+    place = scratch.new("hidden", y, *shape) if hidden is None else hidden[some].view(shape)
+    return place if known and hidden is not None else torch.baddbmm(bias, y, expand.T.expand(len(y), -1, -1), out=place)
