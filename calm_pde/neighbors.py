@@ -21,6 +21,7 @@ TIE_TOLERANCE = 1e-5
 _DENSE_FRACTION = 0.25  # above this share of the cloud a tree visits nearly every point: plain distances are faster
 _CHUNK_ENTRIES = 1 << 20  # (query, candidate) pairs looked at together
 _PARALLEL_ENTRIES = 20_000  # fewer (query, candidate) pairs are searched in less time than threads take to start
+_MISSES = 3  # candidates that were too few so often in a row are not kept any more
 _SPARE = 2  # candidates beyond k that a tree is asked for at first
 
 
@@ -76,10 +77,12 @@ def receptive_field(
     periodic: tuple[bool, ...],
     mask: Bool[Tensor, "#cloud point"] | None = None,
     still: bool = False,
+    vicinity: Vicinity | None = None,
 ) -> Neighbors:
     """RF(a) = {α : ‖a − α‖ ≤ (1 + 1e-5)·d_k(a)} over the real points of each cloud, d_k the k-th nearest distance.
 
     `still` says that neither points nor queries are about to move: then the answer is kept and found again by content.
+    Where they move a little from call to call, a `vicinity` saves most searches. Neither changes the answer.
     """
     if still:
 
@@ -89,6 +92,9 @@ def receptive_field(
 
         return FIELDS.get(f"{percentile} {periodic}", (points, queries, mask), compute)
     num_clouds = max(len(points), len(queries))
+    if vicinity is not None and num_clouds == 1 and mask is None:
+        index, valid = vicinity.search(points[0].double(), queries[0].double(), percentile, periodic)
+        return Neighbors(index[None], valid[None])
     if num_clouds > 1 and len(points) == 1 and mask is None:  # one cloud asked at many places: one search
         merged = receptive_field(points, queries.flatten(0, 1)[None], percentile, periodic)
         shape = (num_clouds, queries.shape[1], -1)
@@ -127,6 +133,62 @@ def _search(
     return torch.cat(indices), torch.cat(valids)
 
 
+class Vicinity:
+    """More candidates than a receptive field needs, which serve as long as queries and points have not moved too far.
+
+    A point that is not among a query's candidates was at least `radius` away, so after moves of at most δ and ε it is at least
+    radius − δ − ε away. As long as that is beyond the receptive field, the candidates hold all of it.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+        self._misses = 0
+
+    def search(
+        self,
+        points: Float[Tensor, "point dim"],
+        queries: Float[Tensor, "query dim"],
+        percentile: float,
+        periodic: tuple[bool, ...],
+    ) -> tuple[Int[Tensor, "query neighbor"], Bool[Tensor, "query neighbor"]]:
+        k = neighborhood_size(percentile, len(points))
+        count = k + k // 4 + 8
+        worth = (
+            points.device.type == "cpu" and count <= _DENSE_FRACTION * len(points) and len(queries) * count <= _CHUNK_ENTRIES
+        )
+        if not worth or self._misses > _MISSES:
+            return _search(points, queries, percentile, periodic)
+        found = self._among_known(points, queries, k, periodic)
+        if found is None:
+            self._misses += 1
+            distance, index = _tree(points, periodic).query(
+                _into_box(queries, periodic), k=count, workers=_workers(len(queries) * count)
+            )
+            candidates = torch.from_numpy(np.sort(index, axis=-1))
+            self._known = (points.clone(), queries.clone(), candidates, torch.from_numpy(distance[:, -1].copy()))
+            found = self._among_known(points, queries, k, periodic)
+            return _search(points, queries, percentile, periodic) if found is None else found
+        self._misses = 0
+        return found
+
+    def _among_known(self, points: Tensor, queries: Tensor, k: int, periodic: tuple[bool, ...]) -> tuple[Tensor, Tensor] | None:
+        """The receptive fields, if all of them are sure to lie among the candidates."""
+        if self._known is None or self._known[0].shape != points.shape or self._known[1].shape != queries.shape:
+            return None
+        old_points, old_queries, candidates, radius = self._known
+        moved = squared_distances(wrap(queries - old_queries, periodic)).sqrt()
+        drift = squared_distances(wrap(points - old_points, periodic)).max().sqrt()
+        squared = squared_distances(wrap(queries[:, None] - points[candidates], periodic))
+        reach = squared.kthvalue(k, dim=-1, keepdim=True).values * (1 + TIE_TOLERANCE) ** 2
+        if not bool((reach[:, 0].sqrt() * (1 + TIE_TOLERANCE) < radius - moved - drift).all()):
+            return None
+        return _packed(squared <= reach, candidates)
+
+
+def _workers(entries: int) -> int:
+    return torch.get_num_threads() if entries >= _PARALLEL_ENTRIES else 1
+
+
 def _tree(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> cKDTree:
     def build() -> tuple[int, cKDTree]:
         box = np.asarray(periodic, dtype=float) if any(periodic) else None
@@ -156,7 +218,7 @@ def _candidates(
     found = np.empty((len(places), 0), dtype=np.int64)
     open_rows = np.arange(len(places))
     while True:
-        workers = torch.get_num_threads() if len(open_rows) * count >= _PARALLEL_ENTRIES else 1
+        workers = _workers(len(open_rows) * count)
         distance, index = tree.query(places[open_rows], k=np.arange(1, count + 1), workers=workers)
         found = np.pad(found, ((0, 0), (0, count - found.shape[1])), constant_values=tree.n)
         found[open_rows] = index

@@ -133,3 +133,36 @@ def test_the_cache_forgets_the_oldest_beyond_its_limit():
     assert made == [1, 2, 3, 2]
     assert entry(4, 1000) == 4
     assert sum(size for size, _ in cache.entries.values()) <= 100
+
+
+@pytest.mark.parametrize("periodic", [(True, True), (True, False), (False, False)], ids=str)
+@pytest.mark.parametrize("step", [1e-4, 3e-3, 0.2], ids=["slow", "faster", "jumps"])
+def test_a_vicinity_never_changes_the_answer(periodic, step, monkeypatch):
+    """Queries near a grid with its ties, and points that move too: the same lists as from a search of their own, every time."""
+    generator = torch.Generator().manual_seed(0)
+    points = grid(20, 2)
+    queries = torch.cat([points[::7], torch.rand(60, 2, generator=generator, dtype=points.dtype)])
+    vicinity, trees, turns_with_search = module.Vicinity(), [], 0
+    built = module._tree
+    monkeypatch.setattr(module, "_tree", lambda *given: trees.append(given) or built(*given))
+    for turn in range(20):
+        trees.clear()
+        found = receptive_field(points[None], queries[None], 0.02, periodic, vicinity=vicinity)
+        turns_with_search += bool(trees)
+        wanted = receptive_field(points[None], queries[None], 0.02, periodic)
+        assert torch.equal(found.indices, wanted.indices), turn
+        assert torch.equal(found.valid, wanted.valid), turn
+        queries = queries + step * (torch.rand(queries.shape, generator=generator, dtype=points.dtype) - 0.5)
+        if turn % 5 == 4:
+            points = points + step * (torch.rand(points.shape, generator=generator, dtype=points.dtype) - 0.5)
+    assert turns_with_search == 20 if step == 0.2 else turns_with_search < 12
+
+
+def test_a_vicinity_serves_other_clouds_too():
+    vicinity = module.Vicinity()
+    for count in (300, 300, 40, 1000):
+        points, queries = random_cloud(count, 2, seed=count), random_cloud(17, 2)
+        found = receptive_field(points[None], queries[None], 0.05, (False, False), vicinity=vicinity)
+        wanted = receptive_field(points[None], queries[None], 0.05, (False, False))
+        assert torch.equal(found.indices, wanted.indices)
+        assert torch.equal(found.valid, wanted.valid)

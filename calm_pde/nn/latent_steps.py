@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
 
 from calm_pde.nn.stepping import Method, Walk
 from calm_pde.types import Float, Tensor
@@ -34,6 +34,10 @@ class BlockWeights(NamedTuple):
     reduce: Tensor
     reduce_bias: Tensor
 
+    @property
+    def norms(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        return (self.query_scale, self.query_shift), (self.key_scale, self.key_shift)
+
 
 class ProcessorWeights(NamedTuple):
     """What ψ is made of; `place` and `minus_distances` hold all that depends on the positions."""
@@ -55,6 +59,9 @@ def _grouped(flat: tuple[Tensor, ...]) -> ProcessorWeights:
     return ProcessorWeights(place, minus_distances, into, out, out_bias, blocks)
 
 
+_OF_BLOCKS = ("heads", "normals", "moments", "shares", "heard", "middles", "hidden")
+
+
 class _Record:
     """What evaluations of ψ leave behind for the backward, as (evaluation, row, …); rows are batch × token."""
 
@@ -65,16 +72,19 @@ class _Record:
         def new(*shape: int) -> Tensor:
             return like.new_empty(evaluations, *shape)
 
+        size = width // heads
         self.states = new(rows, channels)
         self.streams = [new(rows, width) for _ in range(blocks + 1)]
-        self.qkv = [new(rows, 3 * width) for _ in range(blocks)]
+        self.heads = [new(3, batch * heads, tokens, size) for _ in range(blocks)]
+        self.normals = [new(2, batch * heads, tokens, size) for _ in range(blocks)]
+        self.moments = [new(2, 2, batch * heads, tokens, 1) for _ in range(blocks)]
         self.shares = [new(batch * heads, tokens, tokens) for _ in range(blocks)]
         self.heard = [new(rows, width) for _ in range(blocks)]
         self.middles = [new(rows, width) for _ in range(blocks)]
         self.hidden = [new(rows, len(block.expand)) for block in weights.blocks]
 
     def tensors(self) -> tuple[Tensor, ...]:
-        lists = (self.streams, self.qkv, self.shares, self.heard, self.middles, self.hidden)
+        lists = (self.streams, *(getattr(self, name) for name in _OF_BLOCKS))
         return (self.states, *(value for values in lists for value in values))
 
     @classmethod
@@ -82,7 +92,7 @@ class _Record:
         record, rest = cls.__new__(cls), iter(tensors)
         record.states = next(rest)
         record.streams = [next(rest) for _ in range(blocks + 1)]
-        for name in ("qkv", "shares", "heard", "middles", "hidden"):
+        for name in _OF_BLOCKS:
             setattr(record, name, [next(rest) for _ in range(blocks)])
         return record
 
@@ -102,48 +112,43 @@ class _Evaluator:
         x = torch.mm(z, w.into.T, out=record.streams[0][number])
         x.view(self.batch, self.tokens, -1).add_(w.place)
         for depth, block in enumerate(w.blocks):
-            qkv = torch.addmm(block.qkv_bias, x, block.qkv.T, out=record.qkv[depth][number])
+            qkv = torch.addmm(block.qkv_bias, x, block.qkv.T)
             heard = self._listen(block, qkv, record, depth, number) if self.learns else self._heard(block, qkv)
             middle = torch.add(x, block.out_bias, out=record.middles[depth][number]).addmm_(heard, block.out.T)
             hidden = torch.addmm(block.expand_bias, middle, block.expand.T, out=record.hidden[depth][number])
             x = torch.add(middle, block.reduce_bias, out=record.streams[depth + 1][number])
-            x.addmm_(torch.nn.functional.gelu(hidden), block.reduce.T)
+            x.addmm_(gelu(hidden), block.reduce.T)
         return torch.addmm(w.out_bias, x, w.out.T)
 
     def _heard(self, block: BlockWeights, qkv: Tensor) -> Float[Tensor, "row width"]:
-        """Attention where nothing is to be remembered."""
-        query, key, _ = self._normalized(block, qkv)
-        lead = (self.batch, self.heads, self.tokens, self.size)
-        value = qkv.view(self.batch, self.tokens, 3, self.heads, self.size)[:, :, 2].transpose(1, 2)
-        heard = scaled_dot_product_attention(query.view(lead), key.view(lead), value, attn_mask=self.weights.minus_distances)
+        """Attention where nothing is remembered."""
+        query, key, value = self.by_row(qkv, 3).permute(2, 0, 3, 1, 4)
+        (of_query, query_shift), (of_key, key_shift) = block.norms
+        query = layer_norm(query, [self.size], of_query, query_shift)
+        key = layer_norm(key, [self.size], of_key, key_shift)
+        heard = scaled_dot_product_attention(query, key, value, attn_mask=self.weights.minus_distances)
         return heard.transpose(1, 2).reshape(len(qkv), -1)
 
     def _listen(self, block: BlockWeights, qkv: Tensor, record: _Record, depth: int, number: int) -> Float[Tensor, "row width"]:
-        """Attention that writes the shares of every token's attention, and what it hears, to the record."""
-        share, heard = record.shares[depth][number], record.heard[depth][number]
-        (query, key, _), value = self._normalized(block, qkv), self._by_head(qkv, 2)
+        """The same, written down."""
+        heads, normals, moments = record.heads[depth][number], record.normals[depth][number], record.moments[depth][number]
+        self.by_head(heads, 3).copy_(self.by_row(qkv, 3).permute(2, 0, 3, 1, 4))
+        for which, (scale, shift) in enumerate(block.norms):
+            mean, spread = moments[which]
+            places = {"out0": normals[which], "out1": mean, "out2": spread}
+            torch.ops.aten.native_layer_norm.out(heads[which], [self.size], scale, shift, 1e-5, **places)
+        query, key, value, heard = *normals, heads[2], record.heard[depth][number]
+        share = record.shares[depth][number]
         bias = self.weights.minus_distances.expand_as(share)
-        logits = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scale)
-        torch.softmax(logits, dim=-1, out=share)
-        self._rows(heard).copy_(torch.bmm(share, value).view(self.batch, self.heads, self.tokens, -1).transpose(1, 2))
+        torch.softmax(torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scale), dim=-1, out=share)
+        self.by_row(heard, 1)[:, :, 0] = self.by_head(torch.bmm(share, value), 1)[0].transpose(1, 2)
         return heard
 
-    def _normalized(self, block: BlockWeights, qkv: Tensor) -> tuple[Tensor, Tensor, list[tuple[Tensor, ...]]]:
-        """Queries and keys by head after their norms, and what the norms' backward needs."""
-        found, known = [], []
-        for which, scale, shift in ((0, block.query_scale, block.query_shift), (1, block.key_scale, block.key_shift)):
-            plain = self._by_head(qkv, which)
-            normal, mean, spread = torch.native_layer_norm(plain, [self.size], scale, shift, 1e-5)
-            found.append(normal)
-            known.append((plain, mean, spread, scale, shift))
-        return found[0], found[1], known
+    def by_row(self, flat: Tensor, parts: int) -> Float[Tensor, "batch token part head channel"]:
+        return flat.view(self.batch, self.tokens, parts, self.heads, self.size)
 
-    def _by_head(self, qkv: Tensor, which: int) -> Float[Tensor, "batch_head token channel"]:
-        parts = qkv.view(self.batch, self.tokens, 3, self.heads, self.size)[:, :, which]
-        return parts.transpose(1, 2).reshape(-1, self.tokens, self.size)
-
-    def _rows(self, flat: Tensor) -> Float[Tensor, "batch token head channel"]:
-        return flat.view(self.batch, self.tokens, self.heads, self.size)
+    def by_head(self, heads: Tensor, parts: int) -> Float[Tensor, "part batch head token channel"]:
+        return heads.view(parts, self.batch, self.heads, self.tokens, self.size)
 
 
 class _Gradients:
@@ -163,7 +168,7 @@ class _Gradients:
 
         self.out = new(record.states.shape[-1])
         self.streams = [new(evaluator.width) for _ in record.streams]
-        self.qkv = [new(value.shape[-1]) for value in record.qkv]
+        self.qkv = [new(3 * evaluator.width) for _ in record.heads]
         self.middles = [new(evaluator.width) for _ in record.middles]
         self.hidden = [new(value.shape[-1]) for value in record.hidden]
         self.active = [new(value.shape[-1]) for value in record.hidden]
@@ -190,26 +195,25 @@ class _Gradients:
 
     def _attention(self, depth: int, number: int, grad: Tensor, grad_qkv: Tensor) -> None:
         """Writes the gradient of queries, keys and values."""
-        evaluator, share = self.evaluator, self.record.shares[depth][number]
-        block, total = evaluator.weights.blocks[depth], self.totals.blocks[depth]
-        qkv = self.record.qkv[depth][number]
-        query, key, known = evaluator._normalized(block, qkv)
-        by_head = evaluator._rows(grad).transpose(1, 2).reshape(-1, evaluator.tokens, evaluator.size)
-        grad_share = torch.bmm(by_head, evaluator._by_head(qkv, 2).transpose(1, 2))
-        logits = torch._softmax_backward_data(grad_share, share, -1, share.dtype)
+        evaluator, record, total = self.evaluator, self.record, self.totals.blocks[depth]
+        heads, (query, key), moments = (values[depth][number] for values in (record.heads, record.normals, record.moments))
+        share = record.shares[depth][number]
+        coming = evaluator.by_row(grad, 1)[:, :, 0].transpose(1, 2).reshape(heads.shape[1:])
+        logits = torch._softmax_backward_data(torch.bmm(coming, heads[2].transpose(1, 2)), share, -1, share.dtype)
         self.totals.minus_distances.add_(logits.sum(dim=0))
-        scaled = logits * evaluator.scale
-        grads = [torch.bmm(scaled, key), torch.bmm(scaled.transpose(1, 2), query), torch.bmm(share.transpose(1, 2), by_head)]
-        sums = ((total.query_scale, total.query_shift), (total.key_scale, total.key_shift))
-        for which, ((plain, mean, spread, scale, shift), (scales, shifts)) in enumerate(zip(known, sums, strict=True)):
+        logits = logits * evaluator.scale
+        grads = torch.empty_like(heads)
+        torch.bmm(share.transpose(1, 2), coming, out=grads[2])
+        of_normals = (torch.bmm(logits, key), torch.bmm(logits.transpose(1, 2), query))
+        for which, (scale, shift) in enumerate(evaluator.weights.blocks[depth].norms):
+            mean, spread = moments[which]
             grads[which], of_scale, of_shift = torch.ops.aten.native_layer_norm_backward(
-                grads[which], plain, [evaluator.size], mean, spread, scale, shift, [True, True, True]
+                of_normals[which], heads[which], [evaluator.size], mean, spread, scale, shift, [True, True, True]
             )
+            scales, shifts = total.norms[which]
             scales += of_scale
             shifts += of_shift
-        places = grad_qkv.view(evaluator.batch, evaluator.tokens, 3, evaluator.heads, evaluator.size)
-        for which, value in enumerate(grads):
-            places[:, :, which] = value.view(evaluator.batch, evaluator.heads, evaluator.tokens, -1).transpose(1, 2)
+        evaluator.by_row(grad_qkv, 3).copy_(evaluator.by_head(grads, 3).permute(1, 3, 0, 2, 4))
 
     def flush(self) -> None:
         """Weight gradients of all evaluations that wait."""

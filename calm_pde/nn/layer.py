@@ -20,7 +20,7 @@ from calm_pde.checks import (
 )
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import periodic_axes
-from calm_pde.neighbors import Neighbors, neighborhood_size, receptive_field
+from calm_pde.neighbors import Neighbors, Vicinity, neighborhood_size, receptive_field
 from calm_pde.nn.convolution import Work, convolve
 from calm_pde.nn.cost import DEFAULT_BUDGET, Plan, Sizes, check_budget, plan
 from calm_pde.nn.kernel import DistanceKernel, MLPKernel, Weighting
@@ -88,6 +88,7 @@ class CalmLayer(nn.Module):
         self.periodic = periodic_axes(periodic, dim)
         self.memory_budget = check_budget(memory_budget)
         self._warned: set[str] = set()
+        self._vicinity = Vicinity()
 
         self.mix = linear(in_channels, in_channels, generator)
         if in_channels == 1:  # a single factor from U(−1, 1) may start near 0 and hide the input for long: ±1 instead
@@ -250,6 +251,7 @@ class CalmLayer(nn.Module):
             self.periodic,
             mask,
             still,
+            self._vicinity,
         )
 
     def where(self, queries: Tensor | None) -> Tensor:

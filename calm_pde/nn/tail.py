@@ -15,7 +15,7 @@ from calm_pde.nn.products import Scratch
 from calm_pde.types import Float, Tensor
 
 _BLOCK = 12 * 2**20  # bytes of hidden layer that are worked on together, before and after σ
-_GROUPS, _GROUP_ROWS = 64, 128  # at the most, and of at least so many rows
+_GROUPS, _GROUP_ROWS = 16, 128  # at the most, and of at least so many rows
 
 gelu_out = torch.ops.aten.gelu.out
 gelu_backward_out = torch.ops.aten.gelu_backward.grad_input
@@ -59,13 +59,19 @@ def tail_backward(
         inside = _inside(y, tail, hidden, some, scratch, known=True)
         active = gelu_out(inside, out=scratch.new("active", inside, *inside.shape))
         grads[2] += torch.bmm(coming.transpose(1, 2), active).sum(dim=0)
-        grads[3] += coming.sum(dim=(0, 1))
+        grads[3] += _summed(coming)
         grad_hidden = torch.bmm(coming, reduce.expand(len(y), -1, -1), out=active)  # σ(inside) has served
         gelu_backward_out(grad_hidden, inside, grad_input=grad_hidden)
         grads[0] += torch.bmm(grad_hidden.transpose(1, 2), y).sum(dim=0)
-        grads[1] += grad_hidden.sum(dim=(0, 1))
+        grads[1] += _summed(grad_hidden)
         grad_y = torch.baddbmm(coming, grad_hidden, expand.expand(len(y), -1, -1), out=out[some].view(shape))
         gelu_backward_out(grad_y, given, grad_input=grad_y)
+
+
+def _summed(values: Float[Tensor, "group row channel"]) -> Float[Tensor, "channel"]:
+    """Over groups and rows, as products: a plain sum hands columns to cores, and with them every row to all cores."""
+    ones = values.new_ones(1, 1, values.shape[1]).expand(len(values), -1, -1)
+    return torch.bmm(ones, values).sum(dim=(0, 1))
 
 
 def _blocks(before: Float[Tensor, "query row out"], width: int) -> Iterator[tuple[slice, tuple[int, int, int]]]:
