@@ -1,7 +1,8 @@
 """The paper's 2-D Navier-Stokes preset at 64×64 with 20 frames: one training step against the straightforward version.
 
 `python -m benchmarks.training_step` measures time, memory and the distance from the machine's limits; with a side
-(`ours` or `straightforward`) and a batch size it prints the peak memory of one step in this process, and its prediction.
+(`ours` or `straightforward`) and a batch size it prints the peak memory of one step in this process, and its prediction; with
+`defaults` the times of all sides with the allocator as it is.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from calm_pde.neighbors import TREES
 from calm_pde.nn.layer import own_queries
 
 FRAMES = 20
+REPEATS = 12
+NARROW = "ours in bfloat16"
 
 
 def product_flops(_total: torch.Size, a: torch.Size, b: torch.Size, **_others: object) -> int:
@@ -52,6 +55,14 @@ def setting(batch: int) -> tuple[cp.CalmPDE, torch.Tensor, torch.Tensor, torch.T
     return model, torch.cartesian_prod(axis, axis), torch.randn(batch, 4096, 1), torch.randn(batch, FRAMES, 4096, 1)
 
 
+@torch.no_grad()
+def moved(model: cp.CalmPDE) -> None:
+    """Query points as an optimizer's step leaves them, and no tree that would be found again."""
+    TREES.entries.clear()
+    for queries in own_queries(dict(model.named_parameters())).values():
+        queries += 1e-4 * torch.randn_like(queries)
+
+
 def steps(batch: int) -> tuple[cp.CalmPDE, dict[str, Callable[[], torch.Tensor]]]:
     model, grid, values, target = setting(batch)
 
@@ -61,19 +72,25 @@ def steps(batch: int) -> tuple[cp.CalmPDE, dict[str, Callable[[], torch.Tensor]]
         loss.backward()
         return loss.detach()
 
-    def ours() -> torch.Tensor:
-        TREES.entries.clear()  # a tree of moving queries is never found again, and the grid's is charged too
-        with torch.no_grad():  # as an optimizer's step would move them
-            for queries in own_queries(dict(model.named_parameters())).values():
-                queries += 1e-4 * torch.randn_like(queries)
+    def step() -> torch.Tensor:
+        moved(model)
         z, p = model.encode(values, grid)
-        return loss_of(model.decode(model.advance(z, p, FRAMES - 1), p, grid))
+        return model.decode(model.advance(z, p, FRAMES - 1), p, grid)
+
+    def ours() -> torch.Tensor:
+        return loss_of(step())
+
+    def narrow() -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            u = step()
+        return loss_of(u.float())
 
     def plain() -> torch.Tensor:
         z, p = straightforward.encode(model, values, grid)
         return loss_of(straightforward.decode(model, straightforward.advance(model, z, p, FRAMES - 1), p, grid))
 
-    return model, {"straightforward": plain, "ours": ours}
+    programs = {"straightforward": plain, "ours": ours}
+    return model, {**programs, NARROW: narrow} if torch.ops.mkldnn._is_mkldnn_bf16_supported() else programs
 
 
 def peak(side: str, batch: int) -> None:
@@ -133,36 +150,59 @@ def floor(model: cp.CalmPDE, batch: int, flops: int, flops_peak: float, bandwidt
     return flops / flops_peak, 2 * 4 * moved / bandwidth
 
 
+def defaults(batch: int = 8) -> None:
+    """The least time of each side in milliseconds, with the allocator as it is."""
+    _, programs = steps(batch)
+    print("; ".join(f"{name} {1000 * min(times):.0f} ms" for name, times in interleaved(programs, REPEATS).items()))
+
+
 def main() -> None:
     batch = 8
     allocator = keep_freed_memory()
     model, programs = steps(batch)
-    wanted, found = programs["straightforward"](), programs["ours"]()
+    found, wanted = programs["ours"](), programs["straightforward"]()
     agreement = abs(float(wanted - found)) / float(wanted)
     flops_peak, bandwidth = matmul_peak(), copy_bandwidth()
-    times = interleaved(programs, 10)
+    times = interleaved(programs, REPEATS)
     flops_peak, bandwidth = max(flops_peak, matmul_peak()), max(bandwidth, copy_bandwidth())
     with FlopCounterMode(display=False, custom_mapping=IN_PLACE) as counter:
         programs["ours"]()
     flops = counter.get_total_flops()
     calculation, movement = floor(model, batch, flops, flops_peak, bandwidth)
     model_grid = setting(batch)[1]
-    search = min(interleaved({"": lambda: (TREES.entries.clear(), model.neighbors(model_grid, model_grid))}, 8)[""])
+
+    def searches() -> None:
+        moved(model)
+        model.neighbors(model_grid, model_grid)
+
+    search = min(interleaved({"": searches}, 8)[""])
     ratio = min(times["straightforward"]) / min(times["ours"])
     pairs = [a / b for a, b in zip(times["straightforward"], times["ours"], strict=True)]
-    peaks = {side: [int(value) for value in in_fresh_process("training_step", side, str(batch)).split()] for side in programs}
+    peaks = {
+        side: [int(value) for value in in_fresh_process("training_step", side, str(batch)).split()]
+        for side in ("straightforward", "ours")
+    }
     large = [int(value) for value in in_fresh_process("training_step", "ours", "32").split()]
     ours = min(times["ours"])
     taken, limit = peaks["ours"][0] / 2**20, calculation + movement
     report(
         "training_step",
         [
-            f"Training step of the 2-D Navier-Stokes preset: 64×64, {FRAMES} frames, batch {batch}, float32; 10 interleaved.",
+            f"Training step of the 2-D Navier-Stokes preset: 64×64, {FRAMES} frames, batch {batch}; {REPEATS} interleaved.",
             "",
             f"- straightforward: {spread(times['straightforward'])}",
             f"- ours: {spread(times['ours'])}",
             f"- time ratio: **{ratio:.2f}** of the minima; pair by pair {min(pairs):.2f} … {max(pairs):.2f}, "
             f"median {statistics.median(pairs):.2f}",
+            *(
+                [
+                    f"- {NARROW}: {spread(times[NARROW])}; time ratio to straightforward float32 "
+                    f"**{min(times['straightforward']) / min(times[NARROW]):.2f}**"
+                ]
+                if NARROW in times
+                else ["- bfloat16: not measured, since this processor has no instructions for it"]
+            ),
+            f"- with the allocator as it is, in a process of its own: {in_fresh_process('training_step', 'defaults')}",
             f"- losses of both sides differ by {agreement:.1e} relative",
             f"- peak memory of a step: {peaks['straightforward'][0] / 2**20:.0f} MiB against {taken:.0f} MiB, ratio "
             f"**{peaks['straightforward'][0] / peaks['ours'][0]:.1f}**; predicted {peaks['ours'][1] / 2**20:.0f} MiB",
@@ -171,7 +211,7 @@ def main() -> None:
             f"- machine in this run: {flops_peak / 1e9:.0f} GFLOP/s in a 2048² product, {bandwidth / 1e9:.1f} GB/s copy",
             f"- floor: {flops / 1e9:.1f} GFLOP at the peak {1000 * calculation:.0f} ms + bytes {1000 * movement:.0f} ms = "
             f"{1000 * limit:.0f} ms; ours takes **{ours / limit:.2f}** times that",
-            f"- all searches of the step, with all trees built anew: {1000 * search:.0f} ms, {100 * search / ours:.1f} % of it",
+            f"- all searches of the step, queries moved by 1e-4: {1000 * search:.0f} ms, {100 * search / ours:.1f} % of it",
             "",
             *per_layer(model, batch, flops_peak),
         ],
@@ -179,7 +219,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
+    if sys.argv[1:] == ["defaults"]:
+        defaults()
+    elif len(sys.argv) == 3:
         peak(sys.argv[1], int(sys.argv[2]))
     else:
         main()

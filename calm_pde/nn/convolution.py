@@ -58,6 +58,8 @@ class Work:
     """What the products take of the kernel for all queries, where it is frozen: see `_operand`."""
     shift: Float[Tensor, "query 1 out"] | None = None
     """Σ features·offset + bias, where it is frozen."""
+    vectors: bool = False
+    """Whether a frozen operand of the order `push` holds kernels (query, neighbor, in) to one output, so that z is x itself."""
     pushes: dict[tuple[int, int], PushPlan] = field(default_factory=dict)
 
     def chunks(self) -> Iterator[slice]:
@@ -100,11 +102,15 @@ def frozen(
 ) -> Work:
     """The same work with its geometry evaluated for good."""
     operands, shifts = [], []
+    vectors = filters is not None and work.plan.order == "push" and filters.shape[2] == 1 and filters.shape[1] <= len(filters)
     for some in work.chunks():
         features = work.features(some, points, queries, parameters)
         shifts.append(_shift(features, offset, bias).expand(len(features), -1, -1))
-        operands.append(_operand(work, some, features, filters, len(points)))
-    return replace(work, operand=torch.cat(operands, dim=work.query_axis), shift=torch.cat(shifts))
+        if vectors and filters is not None:
+            operands.append(features @ filters.squeeze(2))
+        else:
+            operands.append(_operand(work, some, features, filters, len(points)))
+    return replace(work, operand=torch.cat(operands, dim=work.query_axis), shift=torch.cat(shifts), vectors=vectors)
 
 
 def convolve(
@@ -151,7 +157,8 @@ class _Convolution(torch.autograd.Function):
         z, keep_z = None, learns and work.plan.keep_z
         for part in work.rows(rows):
             some_x = x[:, part].contiguous()
-            z = filtered(some_x, filters, SCRATCH, keep_z) if work.plan.by_point else None
+            if work.plan.by_point:
+                z = some_x.transpose(1, 2).contiguous() if work.vectors else filtered(some_x, filters, SCRATCH, keep_z)
             for some in work.chunks():
                 if work.operand is None:
                     left = work.features(some, points, queries, parameters) if features is None else features[some]

@@ -54,7 +54,7 @@ def test_the_papers_preset_in_every_order():
     with torch.no_grad():
         plain = model(values, points, 10)
     assert relative_error(baked(values, 10), plain) < 1e-5
-    assert {order for layer in (*baked.encoder, *baked.decoder) for order in layer._works} == {"kernel", "pool", "push"}
+    assert {order for layer in (*baked.encoder, *baked.decoder) for order in layer._frozen} == {"kernel", "pool", "push"}
 
 
 def test_it_refuses_after_training_or_loading():
