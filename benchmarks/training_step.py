@@ -30,7 +30,8 @@ from benchmarks.measure import (
     status,
 )
 from calm_pde.models.memory import predicted_peak
-from calm_pde.neighbors import TREES
+from calm_pde.neighbors import TREES, neighborhood_size
+from calm_pde.nn.cost import Sizes
 from calm_pde.nn.layer import own_queries
 
 FRAMES = 20
@@ -142,11 +143,20 @@ def floor(model: cp.CalmPDE, batch: int, flops: int, flops_peak: float, bandwidt
     for stack, rows in ((model.encoder, batch), (model.decoder, batch * FRAMES)):
         for layer in stack:
             queries = 4096 if layer.num_queries is None else layer.num_queries
-            saved = 2 if layer.mlp is not None else 1  # the convolution's output and the layer's
-            moved += rows * (cloud * layer.in_channels + saved * queries * layer.out_channels)
+            count = neighborhood_size(layer.receptive_field, cloud)
+            inputs, outputs, hidden = layer.in_channels, layer.out_channels, len(layer.kernel.filters)
+            plan = layer.plan(Sizes(cloud, queries, count, rows, inputs, outputs, hidden, layer.mlp is not None))
+            moved += rows * (cloud * inputs + queries * outputs)
+            saved = {
+                "keep": rows * queries * outputs,
+                "keep_hidden": 4 * rows * queries * outputs,
+                "keep_geometry": queries * count * hidden,
+                "keep_z": rows * cloud * hidden * outputs,
+            }
+            moved += sum(size for name, size in saved.items() if getattr(plan, name) and (layer.mlp or name != "keep"))
             cloud = queries
     width, tokens = model.config.processor_width, batch * model.config.encoder.num_queries[-1]
-    moved += (FRAMES - 1) * tokens * width * 13 * model.config.processor.blocks
+    moved += (FRAMES - 1) * tokens * width * 11 * model.config.processor.blocks
     return flops / flops_peak, 2 * 4 * moved / bandwidth
 
 

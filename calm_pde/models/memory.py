@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calm_pde.models.calm import CalmPDE
 
 
-ALLOCATOR_SHARE = 1.15  # memory that the allocator holds beyond live tensors, as measured over the presets (docs/engine.md)
+ALLOCATOR_SHARE = 1.02  # memory that the allocator holds beyond live tensors, as measured over the presets (docs/engine.md)
 PROCESS_BYTES = 30 * 2**20  # threads, libraries' buffers and code that a first step brings in
 
 

@@ -83,7 +83,7 @@ def geometry_bytes(s: Sizes) -> int:
 
 
 def chunk_bytes(order: Order, s: Sizes, rows: int) -> int:
-    """Bytes that one query of a chunk holds at the most, backward included: its geometry, and the product or the MLP."""
+    """Bytes that one query of a chunk holds at the most, backward included: the product or the MLP."""
     hidden = s.hidden or 0
     if order == "kernel":
         product = 2 * s.neighbors * s.inputs * (s.outputs + rows)
@@ -94,7 +94,12 @@ def chunk_bytes(order: Order, s: Sizes, rows: int) -> int:
     else:
         product = 2 * s.points * hidden
     tail = 14 * s.outputs * rows if s.tail else 0
-    return geometry_bytes(s) + s.itemsize * (2 * s.outputs * rows + max(product, tail))
+    return s.itemsize * (2 * s.outputs * rows + max(product, tail))
+
+
+def keeps_geometry(s: Sizes, budget: int) -> bool:
+    """Whether the geometry of all queries fits; else a chunk holds its own."""
+    return s.hidden is not None and s.queries * geometry_bytes(s) <= budget // 4
 
 
 def plan(s: Sizes, budget: int) -> Plan:
@@ -110,7 +115,7 @@ def plan(s: Sizes, budget: int) -> Plan:
     room = budget // 4
     keep = s.queries * s.outputs * s.rows * s.itemsize <= room
     keep_hidden = s.tail and rows == s.rows and 4 * s.queries * s.outputs * s.rows * s.itemsize <= room
-    keep_geometry = s.hidden is not None and not s.frozen and s.queries * geometry_bytes(s) <= room
+    keep_geometry = not s.frozen and keeps_geometry(s, budget)
     z = s.points * (s.hidden or 0) * s.outputs * s.rows * s.itemsize
     keep_z = order in ("push", "dense") and rows == s.rows and z <= room
     return Plan(order, chunk, rows, keep, keep_hidden, keep_geometry, keep_z)
@@ -118,12 +123,12 @@ def plan(s: Sizes, budget: int) -> Plan:
 
 def _chunk(order: Order, s: Sizes, budget: int) -> tuple[int, int]:
     """Queries and rows that are taken together."""
-    rows = _rows(order, s, budget)
-    while rows > 1 and chunk_bytes(order, s, rows) > budget // 4:
+    rows, geometry = _rows(order, s, budget), 0 if keeps_geometry(s, budget) else geometry_bytes(s)
+    while rows > 1 and geometry + chunk_bytes(order, s, rows) > budget // 4:
         rows = -(-rows // 2)
     by_point = order in ("push", "dense")  # each chunk reads all of z
     room = budget // 4 if by_point else min(WORKING_SET, budget // 4)
-    chunk = max(1, min(s.queries, room // chunk_bytes(order, s, rows)))
+    chunk = max(1, min(s.queries, room // (geometry + chunk_bytes(order, s, rows))))
     return -(-s.queries // -(-s.queries // chunk)), rows  # the same number of chunks, of nearly equal size
 
 
