@@ -77,7 +77,7 @@ class _Record:
         self.streams = [new(rows, width) for _ in range(blocks + 1)]
         self.heads = [new(3, batch * heads, tokens, size) for _ in range(blocks)]
         self.normals = [new(2, batch * heads, tokens, size) for _ in range(blocks)]
-        self.moments = [new(2, 2, batch * heads, tokens, 1) for _ in range(blocks)]
+        self.moments = [new(2, 2, batch * heads, tokens, 1) for _ in range(blocks)]  # means, then one over the deviations
         self.shares = [new(batch * heads, tokens, tokens) for _ in range(blocks)]
         self.heard = [new(rows, width) for _ in range(blocks)]
         self.middles = [new(rows, width) for _ in range(blocks)]
@@ -133,16 +133,19 @@ class _Evaluator:
         """The same, written down."""
         heads, normals, moments = record.heads[depth][number], record.normals[depth][number], record.moments[depth][number]
         self.by_head(heads, 3).copy_(self.by_row(qkv, 3).permute(2, 0, 3, 1, 4))
-        for which, (scale, shift) in enumerate(block.norms):
-            mean, spread = moments[which]
-            places = {"out0": normals[which], "out1": mean, "out2": spread}
-            torch.ops.aten.native_layer_norm.out(heads[which], [self.size], scale, shift, 1e-5, **places)
-        query, key, value, heard = *normals, heads[2], record.heard[depth][number]
+        places = {"out0": normals, "out1": moments[0], "out2": moments[1]}
+        torch.ops.aten.native_layer_norm.out(heads[:2], [self.size], None, None, 1e-5, **places)
+        (query, key), value, heard = self.scaled(block, normals), heads[2], record.heard[depth][number]
         share = record.shares[depth][number]
         bias = self.weights.minus_distances.expand_as(share)
         torch.softmax(torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scale), dim=-1, out=share)
         self.by_row(heard, 1)[:, :, 0] = self.by_head(torch.bmm(share, value), 1)[0].transpose(1, 2)
         return heard
+
+    def scaled(self, block: BlockWeights, normals: Tensor) -> Float[Tensor, "2 batch_head token channel"]:
+        """Queries and keys behind their norms."""
+        scale, shift = (torch.stack(pair).view(2, 1, 1, -1) for pair in zip(*block.norms, strict=True))
+        return torch.addcmul(shift, normals, scale)
 
     def by_row(self, flat: Tensor, parts: int) -> Float[Tensor, "batch token part head channel"]:
         return flat.view(self.batch, self.tokens, parts, self.heads, self.size)
@@ -196,23 +199,26 @@ class _Gradients:
     def _attention(self, depth: int, number: int, grad: Tensor, grad_qkv: Tensor) -> None:
         """Writes the gradient of queries, keys and values."""
         evaluator, record, total = self.evaluator, self.record, self.totals.blocks[depth]
-        heads, (query, key), moments = (values[depth][number] for values in (record.heads, record.normals, record.moments))
-        share = record.shares[depth][number]
+        heads, normals, moments = (values[depth][number] for values in (record.heads, record.normals, record.moments))
+        share, block = record.shares[depth][number], evaluator.weights.blocks[depth]
+        query, key = evaluator.scaled(block, normals)
         coming = evaluator.by_row(grad, 1)[:, :, 0].transpose(1, 2).reshape(heads.shape[1:])
         logits = torch._softmax_backward_data(torch.bmm(coming, heads[2].transpose(1, 2)), share, -1, share.dtype)
         self.totals.minus_distances.add_(logits.sum(dim=0))
         logits = logits * evaluator.scale
         grads = torch.empty_like(heads)
         torch.bmm(share.transpose(1, 2), coming, out=grads[2])
-        of_normals = (torch.bmm(logits, key), torch.bmm(logits.transpose(1, 2), query))
-        for which, (scale, shift) in enumerate(evaluator.weights.blocks[depth].norms):
-            mean, spread = moments[which]
-            grads[which], of_scale, of_shift = torch.ops.aten.native_layer_norm_backward(
-                of_normals[which], heads[which], [evaluator.size], mean, spread, scale, shift, [True, True, True]
-            )
-            scales, shifts = total.norms[which]
+        torch.bmm(logits, key, out=grads[0])
+        torch.bmm(logits.transpose(1, 2), query, out=grads[1])
+        of_scales, of_shifts = (grads[:2] * normals).sum(dim=(1, 2)), grads[:2].sum(dim=(1, 2))
+        for (scales, shifts), of_scale, of_shift in zip(total.norms, of_scales, of_shifts, strict=True):
             scales += of_scale
             shifts += of_shift
+        for which, (scale, _) in enumerate(block.norms):
+            grads[which] *= scale
+        grads[:2] = torch.ops.aten.native_layer_norm_backward(
+            grads[:2], heads[:2], [evaluator.size], *moments, None, None, [True, False, False]
+        )[0]
         evaluator.by_row(grad_qkv, 3).copy_(evaluator.by_head(grads, 3).permute(1, 3, 0, 2, 4))
 
     def flush(self) -> None:

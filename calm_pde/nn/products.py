@@ -178,7 +178,7 @@ def filtered_backward(
     by_row = scratch.new("z by row", x, points, rows, hidden, outputs)
     by_row.copy_(grad_z.view(points, hidden, rows, outputs).transpose(1, 2))
     flat = by_row.view(points * rows, -1)
-    grad_filters += (x.flatten(0, 1).T @ flat).view(inputs, hidden, outputs).transpose(0, 1)
+    grad_filters += (flat.T @ x.flatten(0, 1)).view(hidden, outputs, inputs).transpose(1, 2)
     return (flat @ filters.transpose(0, 1).flatten(1).T).view_as(x)
 
 
