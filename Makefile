@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
-# Threads that wait sleep; spinning ones starve other processes on the same cores.
+# Threads that wait soon sleep; spinning ones starve other processes on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
+export GOMP_SPINCOUNT ?= 1000
 
 .PHONY: demo test test-slow lint format install viewer clean
 

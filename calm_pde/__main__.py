@@ -8,9 +8,12 @@ import os
 def main() -> None:
     """Threads that wait must sleep, not spin: beside another process on the same cores spinning ones take ten times as long.
 
-    OpenMP reads its settings when torch loads, so this comes first. Who has set a policy keeps it.
+    They look around for a few microseconds first, since most waits are no longer (docs/training.md). OpenMP reads its settings
+    when torch loads, so this comes first. Who has set a policy keeps it.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from calm_pde.cli import main as command
 
     command()

@@ -12,19 +12,20 @@ import pytest
 from calm_pde.cli import main
 
 
-@pytest.mark.parametrize(("given", "kept"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+@pytest.mark.parametrize(("given", "kept"), [(None, "PASSIVE 1000"), ("ACTIVE", "ACTIVE None")])
 def test_waiting_threads_sleep_unless_the_user_said_otherwise(given, kept):
     """The policy is set before torch loads, which is when OpenMP reads it."""
     code = (
         "import os, sys, importlib.abc, runpy\n"
         "class Watch(importlib.abc.MetaPathFinder):\n"
         "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'torch': print('torch loads with', os.environ.get('OMP_WAIT_POLICY')); sys.exit()\n"
+        "        if name == 'torch': \n"
+        "            print('torch loads with', *map(os.environ.get, ['OMP_WAIT_POLICY', 'GOMP_SPINCOUNT'])); sys.exit()\n"
         "sys.meta_path.insert(0, Watch())\n"
         "sys.argv = ['calm', '--help']\n"
         "runpy.run_module('calm_pde', run_name='__main__')\n"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert run.stdout == f"torch loads with {kept}\n"
