@@ -12,7 +12,7 @@ from calm_pde.models.doors import check_state, frames
 from calm_pde.nn.baking import BakedLayer
 from calm_pde.nn.hierarchy import Hierarchy, regrouped
 from calm_pde.nn.layer import count_clouds, rows_first, rows_inside
-from calm_pde.types import Tensor
+from calm_pde.types import Float, Tensor
 
 if TYPE_CHECKING:
     from calm_pde.models.calm import CalmPDE
@@ -55,15 +55,13 @@ class BakedCalm:
         check_state(values, self.points, self.mask, config.dim, config.in_channels, self.points.dtype)
         num_steps = model.checked_steps(num_steps, times)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
-        z = rows_first(
-            _run(self.encoder, rows_inside(model.features(x, self.node_type), self.encoder[0].clouds)), values.shape[:1]
-        )
+        z = _run(self.encoder, model.features(x, self.node_type))
         if self.dynamics is None:
             zs = z[:, None]
         else:
             visited = frames(num_steps, times)
             zs = self.dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
-        u = rows_first(_run(self.decoder, rows_inside(zs, self.decoder[0].clouds)), tuple(zs.shape[:2]))
+        u = _run(self.decoder, zs)
         hidden = self.mask is not None and not self.own_queries
         return u.masked_fill(~self.mask[:, None, :, None], 0.0) if hidden and self.mask is not None else u
 
@@ -80,10 +78,11 @@ def _baked(
     return result
 
 
-def _run(layers: list[BakedLayer], rows: Tensor) -> Tensor:
+def _run(layers: list[BakedLayer], x: Float[Tensor, "*batch point in"]) -> Float[Tensor, "*batch query out"]:
+    rows = rows_inside(x, layers[0].clouds)
     for layer in layers:
         rows = layer.convolve_rows(regrouped(rows, layer.clouds))
-    return rows
+    return rows_first(rows, x.shape[:-2]).to(x.dtype)
 
 
 def _state(model: torch.nn.Module) -> list[tuple[int, int]]:

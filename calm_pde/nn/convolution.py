@@ -165,7 +165,7 @@ class _Convolution(torch.autograd.Function):
                     left = left.to(x.dtype)
                     operand, shift = _operand(work, some, left, filters, len(x), SCRATCH), _shift(left, offset, bias)
                 else:
-                    operand = work.operand.narrow(work.query_axis, some.start, some.stop - some.start)
+                    operand = work.operand.narrow(work.query_axis, some.start, some.stop - some.start).to(x.dtype)
                     shift = bias if work.shift is None else work.shift[some]
                 out = y[some, part]
                 place = kept[some, part] if kept is not None else None if work.tail else out

@@ -90,9 +90,14 @@ class _Features(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        with full_precision(grads[0]):
+            return _Features.gradients(ctx, grads[0])
+
+    @staticmethod
+    def gradients(ctx: Any, all_grads: Tensor) -> tuple[Tensor | None, ...]:
         share, turns, waves, hidden, inside, weight, scale = ctx.saved_tensors
-        grad, (half, width) = grads[0][..., :-1], (len(waves) // 2, hidden.shape[-1])
-        grad_share = torch.linalg.vecdot(grad, nn.functional.gelu(inside)) + grads[0][..., -1]
+        grad, (half, width) = all_grads[..., :-1], (len(waves) // 2, hidden.shape[-1])
+        grad_share = torch.linalg.vecdot(grad, nn.functional.gelu(inside)) + all_grads[..., -1]
         grad_inside = torch.ops.aten.gelu_backward(grad * share[..., None], inside)
         grad_scale = grad_shift = None
         if scale is not None:

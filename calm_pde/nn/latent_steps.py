@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
 
+from calm_pde.nn.precision import full_precision
 from calm_pde.nn.stepping import Method, Walk
 from calm_pde.types import Float, Tensor
 
@@ -272,10 +273,15 @@ class _Trajectory(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        with full_precision(grads[0]):
+            return _Trajectory.gradients(ctx, grads[0])
+
+    @staticmethod
+    def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         way, method = ctx.way, ctx.method
         weights = _grouped(ctx.saved_tensors[: ctx.num_weights])
         record = _Record.of(ctx.saved_tensors[ctx.num_weights :], len(weights.blocks))
-        visited = grads[0].transpose(0, 1)
+        visited = grad.transpose(0, 1)
         evaluator = _Evaluator(weights, visited.shape[1], ctx.heads, True)
         gradients = _Gradients(evaluator, record)
         of_states = visited.new_zeros(len(way.steps) + 1, *record.states.shape[1:])

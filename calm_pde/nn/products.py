@@ -244,7 +244,7 @@ def push_product(
     done = 0
     for (points, served), pairs in zip(plan.groups, plan.packed or plan.of_pairs(features), strict=True):
         part = answers[done : done + served.numel()].view(*served.shape, -1)
-        torch.bmm(pairs, z.index_select(0, points), out=part)
+        torch.bmm(pairs.to(z.dtype), z.index_select(0, points), out=part)
         done += served.numel()
     return embedding_bag(plan.position, answers, mode="sum")
 

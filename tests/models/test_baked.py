@@ -78,3 +78,14 @@ def test_wrong_values_are_named():
         baked(torch.randn(1, 19, 2), 1)
     with pytest.raises(ValueError, match="num_steps: expected either"):
         baked(torch.randn(1, 20, 2))
+
+
+def test_baked_in_mixed_precision():
+    model = CalmConfig.preset("navier_stokes_2d").build()
+    axis = torch.arange(32) / 32
+    points, values = torch.cartesian_prod(axis, axis), torch.randn(2, 1024, 1)
+    baked = model.bake(points)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        plain, fast = model(values, points, 3), baked(values, 3)
+    assert fast.dtype == torch.float32
+    assert relative_error(fast, plain) < 3e-2
