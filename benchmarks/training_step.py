@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import sys
@@ -161,9 +162,16 @@ def floor(model: cp.CalmPDE, batch: int, flops: int, flops_peak: float, bandwidt
 
 
 def defaults(batch: int = 8) -> None:
-    """The least time of each side in milliseconds, with the allocator as it is."""
+    """The least time of each side in seconds, with the allocator as it is."""
     _, programs = steps(batch)
-    print("; ".join(f"{name} {1000 * min(times):.0f} ms" for name, times in interleaved(programs, REPEATS).items()))
+    print(json.dumps({name: min(times) for name, times in interleaved(programs, REPEATS).items()}))
+
+
+def beside(times: dict[str, float], limit: float) -> str:
+    """The sides' times, their ratios to the straightforward one, and how far ours is from the floor."""
+    slowest, floors = times["straightforward"], times["ours"] / limit
+    parts = [f"{name} {1000 * time:.0f} ms (ratio **{slowest / time:.2f}**)" for name, time in times.items() if time != slowest]
+    return f"straightforward {1000 * slowest:.0f} ms, {', '.join(parts)}; ours takes **{floors:.2f}** times the floor"
 
 
 def main() -> None:
@@ -193,6 +201,7 @@ def main() -> None:
         for side in ("straightforward", "ours")
     }
     large = [int(value) for value in in_fresh_process("training_step", "ours", "32").split()]
+    as_it_is = json.loads(in_fresh_process("training_step", "defaults"))
     ours = min(times["ours"])
     taken, limit = peaks["ours"][0] / 2**20, calculation + movement
     report(
@@ -212,7 +221,7 @@ def main() -> None:
                 if NARROW in times
                 else ["- bfloat16: not measured, since this processor has no instructions for it"]
             ),
-            f"- with the allocator as it is, in a process of its own: {in_fresh_process('training_step', 'defaults')}",
+            f"- with the allocator as it is, in a process of its own: {beside(as_it_is, limit)}",
             f"- losses of both sides differ by {agreement:.1e} relative",
             f"- peak memory of a step: {peaks['straightforward'][0] / 2**20:.0f} MiB against {taken:.0f} MiB, ratio "
             f"**{peaks['straightforward'][0] / peaks['ours'][0]:.1f}**; predicted {peaks['ours'][1] / 2**20:.0f} MiB",
