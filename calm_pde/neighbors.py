@@ -127,10 +127,15 @@ def _search(
         squared = squared_distances(wrap(some[:, None] - chosen, periodic))
         if candidates is not None:
             squared = squared.masked_fill(candidates == len(points), math.inf)
-        reach = squared.kthvalue(k, dim=-1, keepdim=True).values * (1 + TIE_TOLERANCE) ** 2
+        reach = _squared_reach(squared, k)
         parts.append(_packed(squared <= reach, candidates))
     indices, valids = equally_wide(parts)
     return torch.cat(indices), torch.cat(valids)
+
+
+def _squared_reach(squared: Float[Tensor, "query candidate"], k: int) -> Float[Tensor, "query 1"]:
+    """How far each receptive field goes: to the k-th nearest, and a little for its ties."""
+    return squared.kthvalue(k, dim=-1, keepdim=True).values * (1 + TIE_TOLERANCE) ** 2
 
 
 class Vicinity:
@@ -179,7 +184,7 @@ class Vicinity:
         moved = squared_distances(wrap(queries - old_queries, periodic)).sqrt()
         drift = squared_distances(wrap(points - old_points, periodic)).max().sqrt()
         squared = squared_distances(wrap(queries[:, None] - points[candidates], periodic))
-        reach = squared.kthvalue(k, dim=-1, keepdim=True).values * (1 + TIE_TOLERANCE) ** 2
+        reach = _squared_reach(squared, k)
         if not bool((reach[:, 0].sqrt() * (1 + TIE_TOLERANCE) < radius - moved - drift).all()):
             return None
         return _packed(squared <= reach, candidates)

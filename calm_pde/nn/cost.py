@@ -11,6 +11,9 @@ from calm_pde.errors import ConfigError
 
 Order = Literal["kernel", "pool", "push", "dense"]
 
+BY_POINT: tuple[Order, ...] = ("push", "dense")
+"""The orders in which the filters meet the features of every point first (z), before any neighbor is looked at."""
+
 DEFAULT_BUDGET = 512 * 2**20
 """Bytes a layer may hold beside its inputs and outputs, unless told otherwise."""
 
@@ -53,8 +56,7 @@ class Plan(NamedTuple):
 
     @property
     def by_point(self) -> bool:
-        """Whether the filters meet the features of every point first (z), before any neighbor is looked at."""
-        return self.order in ("push", "dense")
+        return self.order in BY_POINT
 
 
 def cost(order: Order, s: Sizes, chunk: int) -> int:
@@ -117,7 +119,7 @@ def plan(s: Sizes, budget: int) -> Plan:
     keep_hidden = s.tail and rows == s.rows and 4 * s.queries * s.outputs * s.rows * s.itemsize <= room
     keep_geometry = not s.frozen and keeps_geometry(s, budget)
     z = s.points * (s.hidden or 0) * s.outputs * s.rows * s.itemsize
-    keep_z = order in ("push", "dense") and rows == s.rows and z <= room
+    keep_z = order in BY_POINT and rows == s.rows and z <= room
     return Plan(order, chunk, rows, keep, keep_hidden, keep_geometry, keep_z)
 
 
@@ -126,15 +128,14 @@ def _chunk(order: Order, s: Sizes, budget: int) -> tuple[int, int]:
     rows, geometry = _rows(order, s, budget), 0 if keeps_geometry(s, budget) else geometry_bytes(s)
     while rows > 1 and geometry + chunk_bytes(order, s, rows) > budget // 4:
         rows = -(-rows // 2)
-    by_point = order in ("push", "dense")  # each chunk reads all of z
-    room = budget // 4 if by_point else min(WORKING_SET, budget // 4)
+    room = budget // 4 if order in BY_POINT else min(WORKING_SET, budget // 4)  # each chunk of the former reads all of z
     chunk = max(1, min(s.queries, room // (geometry + chunk_bytes(order, s, rows))))
     return -(-s.queries // -(-s.queries // chunk)), rows  # the same number of chunks, of nearly equal size
 
 
 def _rows(order: Order, s: Sizes, budget: int) -> int:
     """All rows at once, unless z and its gradient, which some orders hold for all points, would take over half the budget."""
-    if order not in ("push", "dense"):
+    if order not in BY_POINT:
         return s.rows
     return min(s.rows, budget // 2 // max(1, 2 * s.points * (s.hidden or 0) * s.outputs * s.itemsize))
 

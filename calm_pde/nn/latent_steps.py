@@ -13,12 +13,10 @@ from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
 
 from calm_pde.nn.precision import full_precision
 from calm_pde.nn.stepping import Method, Walk
+from calm_pde.nn.tail import gelu_backward_out, gelu_out
 from calm_pde.types import Float, Tensor
 
 _TOGETHER = 2048  # rows (tokens of evaluations) whose weight gradients are one product
-
-gelu_out = torch.ops.aten.gelu.out
-gelu_backward_out = torch.ops.aten.gelu_backward.grad_input
 
 
 class BlockWeights(NamedTuple):
