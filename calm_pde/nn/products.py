@@ -25,6 +25,7 @@ from torch.nn.functional import embedding_bag
 from calm_pde.types import Bool, Float, Int, Tensor
 
 _PUSH_GROUPS = 8  # points are taken in groups of similar popularity, each padded to its most popular point
+_FEW_POINTS = 32  # so many are taken one by one, which needs neither padding nor a copy of z
 
 
 class Scratch(threading.local):
@@ -185,8 +186,9 @@ def filtered_backward(
 class PushPlan(NamedTuple):
     """Which (query, neighbor) pairs each point serves, and where the answer to each pair comes to lie."""
 
-    groups: tuple[tuple[Tensor, Tensor], ...]
-    """Per group the points (point) and the pairs they serve (point, slot); the pair behind the last fills empty slots."""
+    groups: tuple[tuple[Tensor | int, Tensor], ...]
+    """Per group the points (point), or a single one, and the pairs they serve (point, slot); the pair behind the last fills
+    empty slots."""
     position: Int[Tensor, "query neighbor"]
     """The place of each pair's answer; the place behind the last for padding."""
     num_slots: int
@@ -198,7 +200,7 @@ class PushPlan(NamedTuple):
 
     def of_pairs(self, features: Float[Tensor, "query neighbor hidden"]) -> Iterator[Float[Tensor, "point slot hidden"]]:
         padded = _with_zero_row(features.flatten(0, 1))
-        return (padded[served] for _, served in self.groups)
+        return (_rows(padded, served) for _, served in self.groups)
 
 
 def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query neighbor"]) -> PushPlan:
@@ -213,13 +215,14 @@ def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query n
     by_count = count.argsort(descending=True, stable=True)
     position = torch.full((index.numel(),), -1, dtype=torch.int64, device=index.device)
     groups, total = [], 0
-    for chosen in by_count.split(-(-len(points) // _PUSH_GROUPS)):
+    for chosen in by_count.split(1 if len(points) <= _FEW_POINTS else -(-len(points) // _PUSH_GROUPS)):
         slot = torch.arange(int(count[chosen[0]]), device=index.device)
         taken = slot < count[chosen, None]
         served = torch.where(taken, pairs[(start[chosen, None] + slot).clamp(max=len(pairs) - 1)], index.numel())
         place = torch.arange(total, total + served.numel(), device=index.device).view_as(served)
         position[served[taken]] = place[taken]
-        groups.append((points[chosen], served))
+        here = points[chosen]
+        groups.append((here if len(here) > 1 else int(here), served))
         total += served.numel()
     position[position < 0] = total
     return PushPlan(tuple(groups), position.view_as(index), total)
@@ -244,7 +247,10 @@ def push_product(
     done = 0
     for (points, served), pairs in zip(plan.groups, plan.packed or plan.of_pairs(features), strict=True):
         part = answers[done : done + served.numel()].view(*served.shape, -1)
-        torch.bmm(pairs.to(z.dtype), z.index_select(0, points), out=part)
+        if isinstance(points, int):
+            torch.mm(pairs[0].to(z.dtype), z[points], out=part[0])
+        else:
+            torch.bmm(pairs.to(z.dtype), z.index_select(0, points), out=part)
         done += served.numel()
     return embedding_bag(plan.position, answers, mode="sum")
 
@@ -260,9 +266,14 @@ def push_product_backward(
     padded, grads = _with_zero_row(features.flatten(0, 1)), _with_zero_row(grad)
     grad_padded = torch.zeros_like(padded)
     for points, served in plan.groups:
-        answer = grads[served // features.shape[1]]
-        grad_padded[served] = torch.bmm(answer, z.index_select(0, points).transpose(1, 2))
-        grad_z.index_add_(0, points, torch.bmm(padded[served].transpose(1, 2), answer))
+        answer = _rows(grads, served // features.shape[1])
+        pairs = _rows(padded, served).transpose(1, 2)
+        if isinstance(points, int):
+            grad_padded[served[0]] = torch.mm(answer[0], z[points].T)
+            grad_z[points].addmm_(pairs[0], answer[0])
+        else:
+            grad_padded[served] = torch.bmm(answer, z.index_select(0, points).transpose(1, 2))
+            grad_z.index_add_(0, points, torch.bmm(pairs, answer))
     return grad_padded[:-1].view_as(features)
 
 
@@ -302,6 +313,11 @@ def _pooled(features: Tensor, gathered: Tensor, x: Tensor) -> Float[Tensor, "que
     """Σ_n features_qnh · x_{index(q,n)ri} as (query × row, hidden × in)."""
     pooled = torch.bmm(features.transpose(1, 2), gathered).unflatten(2, x.shape[1:])
     return pooled.transpose(1, 2).flatten(2).flatten(0, 1)
+
+
+def _rows(rows: Tensor, index: Tensor) -> Tensor:
+    """rows[index], as a copy of whole rows."""
+    return rows.index_select(0, index.flatten()).view(*index.shape, -1)
 
 
 def _with_zero_row(rows: Tensor) -> Tensor:

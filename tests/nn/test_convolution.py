@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import calm_pde as cp
+from calm_pde.nn import products
 from calm_pde.nn.cost import DEFAULT_BUDGET, Plan, Sizes, chunk_bytes, plan
 from calm_pde.nn.products import push_plan
 from tests import oracle
@@ -24,6 +25,8 @@ PLANS += [
 ]
 PLANS += [Plan(order, chunk, 10**6, True, True, True) for order, chunk in zip(ORDERS, (7, 10**6, 1, 3), strict=True)]
 PLANS += [Plan(order, chunk, 3, False) for order, chunk in itertools.product(ORDERS, (1, 7))]
+# `push` takes few points one by one, and more in groups
+CASES = [(chosen, few) for chosen in PLANS for few in ([0, 32] if chosen.order == "push" else [32])]
 
 
 def layer_of(external: bool, chosen: Plan | None = None, **options) -> cp.CalmLayer:
@@ -43,10 +46,11 @@ def layer_of(external: bool, chosen: Plan | None = None, **options) -> cp.CalmLa
     return layer
 
 
-@pytest.mark.parametrize("chosen", PLANS, ids=str)
+@pytest.mark.parametrize(("chosen", "few"), CASES, ids=str)
 @pytest.mark.parametrize("external", [False, True], ids=["learned", "external"])
 @pytest.mark.parametrize("ties", [False, True], ids=["cloud", "grid"])
-def test_every_order_and_chunk_equals_the_oracle(chosen, external, ties):
+def test_every_order_and_chunk_equals_the_oracle(chosen, few, external, ties, monkeypatch):
+    monkeypatch.setattr(products, "_FEW_POINTS", few)
     layer = layer_of(external, chosen)
     points = grid(5, 2) if ties else random_cloud(25, 2)
     x = random_cloud(5 * 25, 3, seed=1).view(5, 25, 3)
@@ -66,10 +70,11 @@ def test_every_order_and_chunk_equals_the_oracle(chosen, external, ties):
         assert relative_error(y[row], torch.from_numpy(expected)) < 1e-12
 
 
-@pytest.mark.parametrize("chosen", PLANS, ids=str)
+@pytest.mark.parametrize(("chosen", "few"), CASES, ids=str)
 @pytest.mark.parametrize("external", [False, True], ids=["learned", "external"])
-def test_every_order_and_chunk_has_the_same_gradients(chosen, external):
+def test_every_order_and_chunk_has_the_same_gradients(chosen, few, external, monkeypatch):
     """Against the order `kernel` in one chunk, which gradcheck has passed in test_layer."""
+    monkeypatch.setattr(products, "_FEW_POINTS", few)
 
     def gradients(layer: cp.CalmLayer) -> list[torch.Tensor]:
         x = random_cloud(2 * 2 * 25, 3, seed=1).view(2, 2, 25, 3).requires_grad_()
@@ -148,7 +153,9 @@ def test_distance_kernel_in_chunks(chunk):
     assert all(relative_error(a, b) < 1e-11 for a, b in zip(*results, strict=True))
 
 
-def test_pairs_of_a_push_are_complete():
+@pytest.mark.parametrize("few", [0, 100], ids=["groups", "one by one"])
+def test_pairs_of_a_push_are_complete(few, monkeypatch):
+    monkeypatch.setattr(products, "_FEW_POINTS", few)
     layer = layer_of(True)
     found = layer.neighbors(grid(6, 2), torch.cat([grid(6, 2)[:9], random_cloud(20, 2)]))
     index, valid = found.indices[0], found.valid[0]
@@ -156,7 +163,7 @@ def test_pairs_of_a_push_are_complete():
     seen = {}
     place = 0
     for points, served in pushed.groups:
-        for point, pairs in zip(points.tolist(), served.tolist(), strict=True):
+        for point, pairs in zip([points] if isinstance(points, int) else points.tolist(), served.tolist(), strict=True):
             for pair in pairs:
                 if pair < index.numel():
                     seen[place] = (pair, point)
