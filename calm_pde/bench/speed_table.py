@@ -86,7 +86,8 @@ def _inference(found: Sequence[Speed], ours: Speed, horizons: Sequence[int]) -> 
         if speed.inference_seconds:
             pairs = [(speed.inference_seconds.get(steps), ours.inference_seconds.get(steps)) for steps in horizons]
             cells = "".join(f" {seconds_text(mine)} | {_ratio(mine, theirs)} |" for mine, theirs in pairs)
-            rows.append(f"| {speed.name} |{cells} {bytes_text(speed.inference_bytes)} |")
+            whole = speed.name.split(",")[0]  # the parts of a model are trained one by one, and answer together
+            rows.append(f"| {whole} |{cells} {bytes_text(speed.inference_bytes)} |")
     return rows
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
+from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
 from calm_pde.nn.precision import full_precision
 from calm_pde.nn.stepping import Method, Walk
@@ -33,9 +33,10 @@ class BlockWeights(NamedTuple):
     reduce: Tensor
     reduce_bias: Tensor
 
-    @property
-    def norms(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        return (self.query_scale, self.query_shift), (self.key_scale, self.key_shift)
+    def norm(self) -> tuple[Float[Tensor, "2 1 1 channel"], Float[Tensor, "2 1 1 channel"]]:
+        """Scales and shifts of queries and keys behind their norm."""
+        scales, shifts = (self.query_scale, self.key_scale), (self.query_shift, self.key_shift)
+        return torch.stack(scales)[:, None, None], torch.stack(shifts)[:, None, None]
 
 
 class ProcessorWeights(NamedTuple):
@@ -58,7 +59,7 @@ def _grouped(flat: tuple[Tensor, ...]) -> ProcessorWeights:
     return ProcessorWeights(place, minus_distances, into, out, out_bias, blocks)
 
 
-_OF_BLOCKS = ("heads", "normals", "moments", "shares", "heard", "middles", "hidden")
+_OF_BLOCKS = ("heads", "normals", "moments", "scaled", "shares", "heard", "middles", "hidden", "active")
 
 
 class _Record:
@@ -77,10 +78,12 @@ class _Record:
         self.heads = [new(3, batch * heads, tokens, size) for _ in range(blocks)]
         self.normals = [new(2, batch * heads, tokens, size) for _ in range(blocks)]
         self.moments = [new(2, 2, batch * heads, tokens, 1) for _ in range(blocks)]  # means, then one over the deviations
+        self.scaled = [new(2, batch * heads, tokens, size) for _ in range(blocks)]
         self.shares = [new(batch * heads, tokens, tokens) for _ in range(blocks)]
         self.heard = [new(rows, width) for _ in range(blocks)]
         self.middles = [new(rows, width) for _ in range(blocks)]
         self.hidden = [new(rows, len(block.expand)) for block in weights.blocks]
+        self.active = [new(rows, len(block.expand)) for block in weights.blocks]
 
     def tensors(self) -> tuple[Tensor, ...]:
         lists = (self.streams, *(getattr(self, name) for name in _OF_BLOCKS))
@@ -104,6 +107,7 @@ class _Evaluator:
         self.tokens, self.width = weights.place.shape
         self.size = self.width // heads
         self.scale = self.size**-0.5
+        self.norms = [block.norm() for block in weights.blocks if learns]
 
     def velocity(self, z: Tensor, record: _Record, number: int) -> Float[Tensor, "row channel"]:
         w = self.weights
@@ -112,39 +116,34 @@ class _Evaluator:
         x.view(self.batch, self.tokens, -1).add_(w.place)
         for depth, block in enumerate(w.blocks):
             qkv = torch.addmm(block.qkv_bias, x, block.qkv.T)
-            heard = self._listen(block, qkv, record, depth, number) if self.learns else self._heard(block, qkv)
+            heard = self._listen(qkv, record, depth, number) if self.learns else self._heard(block, qkv)
             middle = torch.add(x, block.out_bias, out=record.middles[depth][number]).addmm_(heard, block.out.T)
             hidden = torch.addmm(block.expand_bias, middle, block.expand.T, out=record.hidden[depth][number])
             x = torch.add(middle, block.reduce_bias, out=record.streams[depth + 1][number])
-            x.addmm_(gelu(hidden), block.reduce.T)
+            x.addmm_(gelu_out(hidden, out=record.active[depth][number]), block.reduce.T)
         return torch.addmm(w.out_bias, x, w.out.T)
 
     def _heard(self, block: BlockWeights, qkv: Tensor) -> Float[Tensor, "row width"]:
         """Attention where nothing is remembered."""
         query, key, value = self.by_row(qkv, 3).permute(2, 0, 3, 1, 4)
-        (of_query, query_shift), (of_key, key_shift) = block.norms
-        query = layer_norm(query, [self.size], of_query, query_shift)
-        key = layer_norm(key, [self.size], of_key, key_shift)
+        query = layer_norm(query, [self.size], block.query_scale, block.query_shift)
+        key = layer_norm(key, [self.size], block.key_scale, block.key_shift)
         heard = scaled_dot_product_attention(query, key, value, attn_mask=self.weights.minus_distances)
         return heard.transpose(1, 2).reshape(len(qkv), -1)
 
-    def _listen(self, block: BlockWeights, qkv: Tensor, record: _Record, depth: int, number: int) -> Float[Tensor, "row width"]:
+    def _listen(self, qkv: Tensor, record: _Record, depth: int, number: int) -> Float[Tensor, "row width"]:
         """The same, written down."""
         heads, normals, moments = record.heads[depth][number], record.normals[depth][number], record.moments[depth][number]
         self.by_head(heads, 3).copy_(self.by_row(qkv, 3).permute(2, 0, 3, 1, 4))
         places = {"out0": normals, "out1": moments[0], "out2": moments[1]}
         torch.ops.aten.native_layer_norm.out(heads[:2], [self.size], None, None, 1e-5, **places)
-        (query, key), value, heard = self.scaled(block, normals), heads[2], record.heard[depth][number]
-        share = record.shares[depth][number]
+        scale, shift = self.norms[depth]
+        query, key = torch.addcmul(shift, normals, scale, out=record.scaled[depth][number])
+        value, heard, share = heads[2], record.heard[depth][number], record.shares[depth][number]
         bias = self.weights.minus_distances.expand_as(share)
         torch.softmax(torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scale), dim=-1, out=share)
         self.by_row(heard, 1)[:, :, 0] = self.by_head(torch.bmm(share, value), 1)[0].transpose(1, 2)
         return heard
-
-    def scaled(self, block: BlockWeights, normals: Tensor) -> Float[Tensor, "2 batch_head token channel"]:
-        """Queries and keys behind their norms."""
-        scale, shift = (torch.stack(pair).view(2, 1, 1, -1) for pair in zip(*block.norms, strict=True))
-        return torch.addcmul(shift, normals, scale)
 
     def by_row(self, flat: Tensor, parts: int) -> Float[Tensor, "batch token part head channel"]:
         return flat.view(self.batch, self.tokens, parts, self.heads, self.size)
@@ -164,6 +163,8 @@ class _Gradients:
         self.capacity = min(len(record.states), max(1, _TOGETHER // rows))
         self.waiting = 0
         self.lowest = len(record.states)
+        self.logits = torch.zeros_like(record.shares[0][0])
+        self.scales, self.shifts = ([torch.zeros_like(pair[0]) for pair in evaluator.norms] for _ in range(2))
 
         def new(width: int) -> Tensor:
             return record.states.new_empty(self.capacity, rows, width)
@@ -173,51 +174,47 @@ class _Gradients:
         self.qkv = [new(3 * evaluator.width) for _ in record.heads]
         self.middles = [new(evaluator.width) for _ in record.middles]
         self.hidden = [new(value.shape[-1]) for value in record.hidden]
-        self.active = [new(value.shape[-1]) for value in record.hidden]
 
     def transposed(self, grad: Tensor, number: int) -> Float[Tensor, "row channel"]:
         """The gradient of the state that evaluation `number` looked at; evaluations come in falling order."""
         if self.waiting == self.capacity:
             self.flush()
         evaluator, record, place = self.evaluator, self.record, self.capacity - 1 - self.waiting
-        weights, totals = evaluator.weights, self.totals
+        weights = evaluator.weights
         self.lowest, self.waiting = number, self.waiting + 1
         self.out[place] = grad
         after = torch.mm(grad, weights.out, out=self.streams[-1][place])
         for depth in reversed(range(len(weights.blocks))):
             block, hidden = weights.blocks[depth], record.hidden[depth][number]
-            gelu_out(hidden, out=self.active[depth][place])
             grad_hidden = torch.mm(after, block.reduce, out=self.hidden[depth][place])
             gelu_backward_out(grad_hidden, hidden, grad_input=grad_hidden)
             middle = torch.addmm(after, grad_hidden, block.expand, out=self.middles[depth][place])
             self._attention(depth, number, torch.mm(middle, block.out), self.qkv[depth][place])
             after = torch.addmm(middle, self.qkv[depth][place], block.qkv, out=self.streams[depth][place])
-        totals.place.add_(after.view(evaluator.batch, evaluator.tokens, -1).sum(dim=0))
         return after @ weights.into
 
     def _attention(self, depth: int, number: int, grad: Tensor, grad_qkv: Tensor) -> None:
         """Writes the gradient of queries, keys and values."""
-        evaluator, record, total = self.evaluator, self.record, self.totals.blocks[depth]
+        evaluator, record = self.evaluator, self.record
         heads, normals, moments = (values[depth][number] for values in (record.heads, record.normals, record.moments))
-        share, block = record.shares[depth][number], evaluator.weights.blocks[depth]
-        query, key = evaluator.scaled(block, normals)
+        share, (query, key) = record.shares[depth][number], record.scaled[depth][number]
         coming = evaluator.by_row(grad, 1)[:, :, 0].transpose(1, 2).reshape(heads.shape[1:])
         logits = torch._softmax_backward_data(torch.bmm(coming, heads[2].transpose(1, 2)), share, -1, share.dtype)
-        self.totals.minus_distances.add_(logits.sum(dim=0))
-        logits = logits * evaluator.scale
+        self.logits += logits
+        logits *= evaluator.scale
         grads = torch.empty_like(heads)
-        torch.bmm(share.transpose(1, 2), coming, out=grads[2])
         torch.bmm(logits, key, out=grads[0])
         torch.bmm(logits.transpose(1, 2), query, out=grads[1])
-        of_scales, of_shifts = (grads[:2] * normals).sum(dim=(1, 2)), grads[:2].sum(dim=(1, 2))
-        for (scales, shifts), of_scale, of_shift in zip(total.norms, of_scales, of_shifts, strict=True):
-            scales += of_scale
-            shifts += of_shift
-        for which, (scale, _) in enumerate(block.norms):
-            grads[which] *= scale
-        grads[:2] = torch.ops.aten.native_layer_norm_backward(
-            grads[:2], heads[:2], [evaluator.size], *moments, None, None, [True, False, False]
-        )[0]
+        torch.bmm(share.transpose(1, 2), coming, out=grads[2])
+        both = grads[:2]
+        self.scales[depth] += (both * normals).sum(dim=(1, 2), keepdim=True)
+        self.shifts[depth] += both.sum(dim=(1, 2), keepdim=True)
+        both *= evaluator.norms[depth][0]
+        both.copy_(
+            torch.ops.aten.native_layer_norm_backward(
+                both, heads[:2], [evaluator.size], *moments, None, None, [True, False, False]
+            )[0]
+        )
         evaluator.by_row(grad_qkv, 3).copy_(evaluator.by_head(grads, 3).permute(1, 3, 0, 2, 4))
 
     def flush(self) -> None:
@@ -231,14 +228,27 @@ class _Gradients:
             if bias is not None:
                 bias += flat.sum(dim=0)
 
+        evaluator = self.evaluator
+        totals.place.add_(self.streams[0][waiting].view(-1, evaluator.tokens, evaluator.width).sum(dim=0))
         add(totals.into, None, self.streams[0], record.states[seen])
         add(totals.out, totals.out_bias, self.out, record.streams[-1][seen])
         for depth, total in enumerate(totals.blocks):
             add(total.qkv, total.qkv_bias, self.qkv[depth], record.streams[depth][seen])
             add(total.out, total.out_bias, self.middles[depth], record.heard[depth][seen])
             add(total.expand, total.expand_bias, self.hidden[depth], record.middles[depth][seen])
-            add(total.reduce, total.reduce_bias, self.streams[depth + 1], self.active[depth][waiting])
+            add(total.reduce, total.reduce_bias, self.streams[depth + 1], record.active[depth][seen])
         self.waiting = 0
+
+    def all(self) -> tuple[Tensor, ...]:
+        """The gradients of all weights, once every evaluation has been transposed."""
+        self.flush()
+        blocks = tuple(
+            total._replace(
+                query_scale=scales[0, 0, 0], key_scale=scales[1, 0, 0], query_shift=shifts[0, 0, 0], key_shift=shifts[1, 0, 0]
+            )
+            for total, scales, shifts in zip(self.totals.blocks, self.scales, self.shifts, strict=True)
+        )
+        return self.totals._replace(minus_distances=self.logits.sum(dim=0), blocks=blocks).flat()
 
 
 def _states(
@@ -295,8 +305,7 @@ class _Trajectory(torch.autograd.Function):
                     of_velocity.add_(passed, alpha=size * method.reaches[stage + 1])
                 passed = gradients.transposed(of_velocity, number)
                 here.add_(passed)
-        gradients.flush()
-        return None, None, None, of_states[0].view(visited.shape[1:]), *gradients.totals.flat()
+        return None, None, None, of_states[0].view(visited.shape[1:]), *gradients.all()
 
 
 def latent_states(
