@@ -13,6 +13,8 @@ from benchmarks import straightforward
 from benchmarks.measure import in_fresh_process, interleaved, keep_freed_memory, report, spread
 from benchmarks.training_step import FRAMES, setting
 
+REPEATS = 100
+
 
 @torch.no_grad()
 def main(allocator: str) -> None:
@@ -29,8 +31,11 @@ def main(allocator: str) -> None:
         "ours, baked": lambda: baked(values, FRAMES - 1),
     }
     wanted = programs["straightforward"]()
-    lines = [f"Rollout of one trajectory, 64×64, {FRAMES - 1} steps, float32; minimum of 20 interleaved; {allocator}.", ""]
-    times = interleaved(programs, 20)
+    lines = [
+        f"Rollout of one trajectory, 64×64, {FRAMES - 1} steps, float32; minimum of {REPEATS} interleaved; {allocator}.",
+        "",
+    ]
+    times = interleaved(programs, REPEATS)
     for name, program in programs.items():
         error = float((program() - wanted).abs().max() / wanted.abs().max())
         ratio = min(times["straightforward"]) / min(times[name])

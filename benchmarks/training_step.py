@@ -36,7 +36,7 @@ from calm_pde.nn.cost import Sizes
 from calm_pde.nn.layer import own_queries
 
 FRAMES = 20
-REPEATS = 12
+REPEATS = 24  # over minutes: the two cores of a virtual machine share a cache for some of them only
 NARROW = "ours in bfloat16"
 
 

@@ -28,6 +28,7 @@ from calm_pde.bench.contenders import (
 )
 from calm_pde.bench.memory import keep_freed_memory, limit_memory, peak_of
 from calm_pde.bench.process import answer_of
+from calm_pde.bench.speed_figure import speed_picture
 from calm_pde.bench.speed_table import Speed, speed_markdown
 from calm_pde.bench.timing import interleaved
 from calm_pde.config import suggestion
@@ -42,7 +43,7 @@ SHARE = 0.8
 
 
 def speed(out: Path, console: Console, *, small: bool = False, repeats: int = 5, only: Sequence[str] = ()) -> Path:
-    """Measure, and write a dated Markdown file with machine and commit. Interrupted, the same call goes on.
+    """Measure, and write a dated Markdown file with machine and commit, and a picture. Interrupted, the same call goes on.
 
     Args:
         repeats: turns of the interleaved timings; medians are shown.
@@ -78,6 +79,8 @@ def speed(out: Path, console: Console, *, small: bool = False, repeats: int = 5,
     text = speed_markdown(list(found.values()), setting, head, f"{now:%Y-%m-%d %H:%M} UTC")
     replace_file(path, text.encode())
     replace_file(path.with_suffix(".json"), json.dumps(_plain(found.values()), indent=1).encode())
+    shown = [one for one in found.values() if one.problem is None]
+    replace_file(path.with_suffix(".png"), speed_picture(shown, setting, machine()))
     notes.path.unlink()
     return path
 

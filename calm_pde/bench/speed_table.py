@@ -10,12 +10,13 @@ from pydantic import BaseModel, Field
 from calm_pde.bench.contenders import TRAJECTORIES, Setting
 from calm_pde.bench.table import bytes_text, seconds_text
 
+OURS = "CALM-PDE"
 PAPER = {
     "FNO": (126.17, 5453),
     "OFormer": (786.36, 43807),
     "PIT": (124.23, 16968),
     "LNO": (1196.57, 61191),
-    "CALM-PDE": (138.25, 14147),
+    OURS: (138.25, 14147),
 }
 """Milliseconds and megabytes of a training step on 32 trajectories on an A100, as printed."""
 
@@ -34,13 +35,18 @@ class Speed(BaseModel):
     """Medians by number of steps."""
 
     @property
+    def whole(self) -> str:
+        """The model: its parts are trained one by one, and answer together."""
+        return self.name.split(",")[0]
+
+    @property
     def step(self) -> float | None:
         return statistics.median(self.step_seconds) if self.step_seconds else None
 
 
 def speed_markdown(found: Sequence[Speed], setting: Setting, head: Sequence[str], date: str) -> str:
     """Training and inference; every number with its ratio to CALM-PDE's of the same run."""
-    ours = next(speed for speed in found if speed.name == "CALM-PDE")
+    ours = next(speed for speed in found if speed.name == OURS)
     size = f"{setting.points} × {setting.points} points"
     lines = [f"# speed, {date}", "", *(f"- {line}" for line in head)]
     lines.append(f"- {'small sizes of all models' if setting.small else 'the paper’s 2-D sizes'}, float32")
@@ -86,13 +92,12 @@ def _inference(found: Sequence[Speed], ours: Speed, horizons: Sequence[int]) -> 
         if speed.inference_seconds:
             pairs = [(speed.inference_seconds.get(steps), ours.inference_seconds.get(steps)) for steps in horizons]
             cells = "".join(f" {seconds_text(mine)} | {_ratio(mine, theirs)} |" for mine, theirs in pairs)
-            whole = speed.name.split(",")[0]  # the parts of a model are trained one by one, and answer together
-            rows.append(f"| {whole} |{cells} {bytes_text(speed.inference_bytes)} |")
+            rows.append(f"| {speed.whole} |{cells} {bytes_text(speed.inference_bytes)} |")
     return rows
 
 
 def _paper(name: str, place: int) -> str:
-    return f"{PAPER[name][place] / PAPER['CALM-PDE'][place]:.2f}" if name in PAPER else "–"
+    return f"{PAPER[name][place] / PAPER[OURS][place]:.2f}" if name in PAPER else "–"
 
 
 def _ratio(value: int | float | None, reference: int | float | None) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 from calm_pde.bench import speed as speed_module
 from calm_pde.bench.contenders import CONTENDERS, FULL, SMALL, TRAJECTORIES, trainer_of, training_step, write_data
 from calm_pde.bench.speed import speed
+from calm_pde.bench.speed_figure import speed_figure, speed_picture
 from calm_pde.bench.speed_table import Speed, speed_markdown
 from calm_pde.errors import CalmError
 from calm_pde.models import MODELS
@@ -73,6 +74,20 @@ def test_ratios_are_to_ours():
     assert "| LNO | x | does not fit |" in text
 
 
+def test_the_picture_shows_every_model_once():
+    """The fastest step on top; parts of a model that are trained apart answer as one."""
+    seconds = {"CALM-PDE": 1.0, "AROMA, autoencoder": 9.0, "AROMA, dynamics": 4.0, "FNO": 2.0}
+    found = [
+        Speed(name=name, what="x", step_seconds=[time], inference_seconds={} if "dyn" in name else {10: time, 20: 2 * time})
+        for name, time in seconds.items()
+    ]
+    training, inference = speed_figure(found, FULL, "a machine").axes
+    assert [label.get_text() for label in training.get_yticklabels()] == sorted(seconds, key=lambda name: -seconds[name])
+    assert [line.get_label() for line in inference.lines] == ["AROMA", "FNO", "CALM-PDE"]
+    assert list(inference.lines[1].get_ydata()) == [2.0, 4.0]
+    assert speed_picture(found, FULL, "a machine").startswith(b"\x89PNG")
+
+
 def test_a_small_run_and_a_model_that_does_not_fit(tmp_path, monkeypatch):
     """Two models to the table; one whose process fails is told of there and left out of the timings."""
     real = speed_module.answer_of
@@ -116,7 +131,7 @@ def test_an_interrupted_measurement_goes_on(tmp_path, monkeypatch):
     assert len(calls) == 4
     assert set(known["FNO"]["inference_seconds"]) == {"2", "4"}
     assert known["FNO"]["parameters"] == 7
-    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".json", ".md"]
+    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".json", ".md", ".png"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"heading": ["a"]}', '{"heading": ["a"], "found": [{}]}'])
@@ -134,6 +149,7 @@ def test_all_models_small(tmp_path):
     assert "ended early" not in text
     for contender in CONTENDERS:
         assert f"| {contender.name} |" in text
+    assert "| AROMA |" in text
 
 
 @pytest.mark.parametrize(
