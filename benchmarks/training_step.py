@@ -167,11 +167,10 @@ def searches_of_own_meshes(batch: int = 8, points: int = 1900, frames: int = 11)
     kinds = torch.zeros(batch, points, dtype=torch.int64)
     values, target = torch.randn(batch, points, 3), torch.randn(batch, frames, points, 3)
 
-    def search() -> torch.Tensor:
+    def search() -> None:
         meshes = torch.rand(batch, points, 2)
         moved(model)
         model.neighbors(meshes, meshes)
-        return meshes
 
     def step() -> None:
         meshes = torch.rand(batch, points, 2)

@@ -10,7 +10,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calm_pde.bench.contenders import Setting
+from calm_pde.bench.contenders import TRAJECTORIES, Setting
 from calm_pde.bench.speed_table import OURS, Speed
 from calm_pde.bench.table import seconds_text
 from calm_pde.report.panels import STYLE, WIDTH
@@ -27,7 +27,7 @@ def speed_figure(found: Sequence[Speed], setting: Setting, heading: str) -> Figu
     training, inference = figure.subplots(1, 2)
     _training(training, [one for one in found if one.step is not None])
     _inference(inference, [one for one in found if one.inference_seconds])
-    figure.suptitle(f"8 trajectories at {setting.points} × {setting.points} points · {heading}")
+    figure.suptitle(f"{TRAJECTORIES} trajectories at {setting.points} × {setting.points} points · {heading}")
     return figure
 
 
