@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_leaves
 from calm_pde.errors import InputError
 from calm_pde.models.doors import frames
 from calm_pde.neighbors import Neighbors, neighborhood_size
+from calm_pde.nn.buffers import MEMORY, SCRATCH
 from calm_pde.nn.hierarchy import Hierarchy
-from calm_pde.nn.products import SCRATCH
 from calm_pde.types import Tensor
 
 if TYPE_CHECKING:
@@ -26,12 +26,16 @@ PROCESS_BYTES = 30 * 2**20  # threads, libraries' buffers and code that a first 
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of all storages that operations make while they are alive, and the highest sum."""
+    """Counts the bytes of all storages that operations make while they are alive, and the highest sum.
+
+    What a pool has lent stays with the process: the peak has the most that it had lent by then.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.now = self.peak = 0
-        self._users: dict[int, int] = {}
+        self._lent = self._most_lent = 0
+        self._alive: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         known = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
@@ -44,20 +48,18 @@ class LiveBytes(TorchDispatchMode):
     def _follow(self, tensor: Tensor, known: set[int]) -> None:
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
-        if key not in self._users:
-            if key in known:  # a view of something that was there before the count began
-                return
-            self._users[key] = 0
-            self.now += size
-            self.peak = max(self.peak, self.now)
-        self._users[key] += 1
-        weakref.finalize(tensor, self._leave, key, size)
+        if key in self._alive or key in known:  # what was there before the count began is not counted
+            return
+        lent = size if tensor.dtype == MEMORY else 0
+        self._alive.add(key)
+        self.now, self._lent = self.now + size, self._lent + lent
+        self._most_lent = max(self._most_lent, self._lent)
+        self.peak = max(self.peak, self.now - self._lent + self._most_lent)
+        weakref.finalize(storage, self._leave, key, size, lent)
 
-    def _leave(self, key: int, size: int) -> None:
-        self._users[key] -= 1
-        if self._users[key] == 0:
-            del self._users[key]
-            self.now -= size
+    def _leave(self, key: int, size: int, lent: int) -> None:
+        self._alive.remove(key)
+        self.now, self._lent = self.now - size, self._lent - lent
 
 
 def predicted_peak(

@@ -15,12 +15,11 @@ import torch
 from torch.nn.functional import gelu, linear
 
 from calm_pde.geometry import wrap
+from calm_pde.nn.buffers import POOL, SCRATCH, Scratch
 from calm_pde.nn.cost import Plan
 from calm_pde.nn.precision import autocast_type, full_precision
 from calm_pde.nn.products import (
-    SCRATCH,
     PushPlan,
-    Scratch,
     add_product,
     dense_product,
     dense_product_backward,
@@ -151,9 +150,9 @@ class _Convolution(torch.autograd.Function):
     ) -> Tensor:
         tail, parameters = rest[:num_tail], rest[num_tail:]
         rows, num_queries = x.shape[1], len(work.index)
-        y = x.new_empty(num_queries, rows, len(bias))
-        kept = torch.empty_like(y) if learns and work.tail and work.plan.keep else None
-        hidden = x.new_empty(num_queries, rows, len(tail[0])) if learns and work.tail and work.plan.keep_hidden else None
+        y = POOL.new(x, num_queries, rows, len(bias))
+        kept = POOL.new(x, *y.shape) if learns and work.tail and work.plan.keep else None
+        hidden = POOL.new(x, num_queries, rows, len(tail[0])) if learns and work.tail and work.plan.keep_hidden else None
         z, keep_z = None, learns and work.plan.keep_z
         for part in work.rows(rows):
             some_x = x[:, part].contiguous()
@@ -191,7 +190,10 @@ class _Convolution(torch.autograd.Function):
         tail, parameters = tuple(rest[: ctx.num_tail]), tuple(rest[ctx.num_tail :])
         needs = dict(zip(("x", "points", "queries"), ctx.needs_input_grad[4:7], strict=True))
         grad_features = None if features is None else torch.zeros_like(features)
-        grad_x = x.new_zeros(x.shape) if needs["x"] else None
+        whole = work.plan.rows >= x.shape[1]
+        grad_x = None
+        if needs["x"] and not (whole and work.plan.by_point):  # else it comes in one piece, from z
+            grad_x = x.new_zeros(x.shape)
         grad_filters = None if filters is None else _total(filters)
         grad_offset = None if offset is None else _total(offset)
         grad_bias = _total(bias)
@@ -230,7 +232,6 @@ class _Convolution(torch.autograd.Function):
             if z is None and work.plan.by_point and filters is not None:
                 z = filtered(some_x, filters, SCRATCH, False)
             grad_z = None if z is None else SCRATCH.new("grad z", z, *z.shape).zero_()
-            whole = part == slice(0, x.shape[1])
             part_grad_x = None
             if grad_x is not None and z is None:
                 part_grad_x = grad_x if whole else torch.zeros_like(some_x)
@@ -257,15 +258,14 @@ class _Convolution(torch.autograd.Function):
                 )
                 if offset is not None and grad_offset is not None:
                     add_product(grad_offset, left.sum(dim=1).T, summed)
-                    grad_left = grad_left + (summed @ offset.T)[:, None]
+                    grad_left += (summed @ offset.T)[:, None]
                 back(grad_left)
             if z is not None and grad_z is not None and filters is not None and grad_filters is not None:
                 part_grad_x = filtered_backward(some_x, filters, grad_z, grad_filters, SCRATCH)
-            if grad_x is not None and part_grad_x is not None and part_grad_x is not grad_x:
-                if whole:
-                    grad_x = part_grad_x
-                else:
-                    grad_x[:, part] = part_grad_x
+            if whole:
+                grad_x = part_grad_x
+            elif grad_x is not None and part_grad_x is not None:
+                grad_x[:, part] = part_grad_x
         return (
             None,
             None,

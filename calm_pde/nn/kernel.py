@@ -13,10 +13,12 @@ import torch
 from torch import nn
 
 from calm_pde.geometry import squared_distances
+from calm_pde.nn.buffers import POOL, SCRATCH
 from calm_pde.nn.convolution import Geometry
 from calm_pde.nn.fourier import RandomFourierFeatures, fourier_features
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.precision import full_precision
+from calm_pde.nn.tail import gelu_backward_out, gelu_out
 from calm_pde.types import Bool, Float, Int, Tensor
 
 Weighting = Literal["softmax", "mean", "none"]
@@ -76,14 +78,19 @@ class _Features(torch.autograd.Function):
     def forward(ctx: Any, displacement, share, frequencies, weight, bias, scale, shift) -> Tensor:
         queries, neighbors, dim = displacement.shape
         turns = 2 * math.pi * frequencies
-        phase = torch.mm(turns.T, displacement.reshape(-1, dim).T)
-        waves = phase.new_empty(2 * len(phase), phase.shape[1])
+        phase = SCRATCH.new("phase", displacement, turns.shape[1], queries * neighbors)
+        torch.mm(turns.T, displacement.reshape(-1, dim).T, out=phase)
+        waves = POOL.new(phase, 2 * len(phase), phase.shape[1])
         torch.sin(phase, out=waves[: len(phase)])
         torch.cos(phase, out=waves[len(phase) :])
-        hidden = torch.addmm(bias, waves.T, weight.T).view(queries, neighbors, -1)
-        inside = hidden if scale is None else torch.addcmul(shift[:, None], hidden, scale[:, None])
-        features = hidden.new_empty(queries, neighbors, hidden.shape[-1] + 1)
-        torch.mul(nn.functional.gelu(inside), share[..., None], out=features[..., :-1])
+        hidden = POOL.new(phase, queries, neighbors, len(weight))
+        torch.addmm(bias, waves.T, weight.T, out=hidden.flatten(0, 1))
+        inside = hidden
+        if scale is not None:
+            inside = torch.addcmul(shift[:, None], hidden, scale[:, None], out=POOL.new(hidden, *hidden.shape))
+        features = POOL.new(hidden, queries, neighbors, len(weight) + 1)
+        active = gelu_out(inside, out=SCRATCH.new("features", inside, *inside.shape))
+        torch.mul(active, share[..., None], out=features[..., :-1])
         features[..., -1] = share
         ctx.save_for_backward(share, turns, waves, hidden, inside, weight, scale)
         return features
@@ -97,8 +104,10 @@ class _Features(torch.autograd.Function):
     def gradients(ctx: Any, all_grads: Tensor) -> tuple[Tensor | None, ...]:
         share, turns, waves, hidden, inside, weight, scale = ctx.saved_tensors
         grad, (half, width) = all_grads[..., :-1], (len(waves) // 2, hidden.shape[-1])
-        grad_share = torch.linalg.vecdot(grad, nn.functional.gelu(inside)) + all_grads[..., -1]
-        grad_inside = torch.ops.aten.gelu_backward(grad * share[..., None], inside)
+        spare = SCRATCH.new("features", inside, *inside.shape)
+        grad_share = torch.linalg.vecdot(grad, gelu_out(inside, out=spare)) + all_grads[..., -1]
+        grad_inside = torch.mul(grad, share[..., None], out=spare)
+        gelu_backward_out(grad_inside, inside, grad_input=grad_inside)
         grad_scale = grad_shift = None
         if scale is not None:
             grad_shift = grad_inside.sum(dim=1)
@@ -108,7 +117,7 @@ class _Features(torch.autograd.Function):
         grad_weight, grad_bias = torch.mm(flat.T, waves.T), flat.sum(dim=0)
         grad_displacement = None
         if ctx.needs_input_grad[0]:
-            grad_waves = torch.mm(weight.T, flat.T)
+            grad_waves = torch.mm(weight.T, flat.T, out=SCRATCH.new("grad waves", waves, *waves.shape))
             grad_phase = grad_waves[:half].mul_(waves[half:]).addcmul_(grad_waves[half:], waves[:half], value=-1)
             grad_displacement = torch.mm(grad_phase.T, turns.T).view(*share.shape, -1)
         return grad_displacement, grad_share, None, grad_weight, grad_bias, grad_scale, grad_shift

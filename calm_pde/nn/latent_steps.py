@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
+from calm_pde.nn.buffers import POOL, SCRATCH
 from calm_pde.nn.precision import full_precision
 from calm_pde.nn.stepping import Method, Walk
 from calm_pde.nn.tail import gelu_backward_out, gelu_out
@@ -70,7 +71,7 @@ class _Record:
         width, rows, blocks = len(weights.into), batch * tokens, len(weights.blocks)
 
         def new(*shape: int) -> Tensor:
-            return like.new_empty(evaluations, *shape)
+            return POOL.new(like, evaluations, *shape)
 
         size = width // heads
         self.states = new(rows, channels)
@@ -166,14 +167,14 @@ class _Gradients:
         self.logits = torch.zeros_like(record.shares[0][0])
         self.scales, self.shifts = ([torch.zeros_like(pair[0]) for pair in evaluator.norms] for _ in range(2))
 
-        def new(width: int) -> Tensor:
-            return record.states.new_empty(self.capacity, rows, width)
+        def new(name: str, width: int, depth: int = 0) -> Tensor:
+            return SCRATCH.new(f"gradient of {name} {depth}", record.states, self.capacity, rows, width)
 
-        self.out = new(record.states.shape[-1])
-        self.streams = [new(evaluator.width) for _ in record.streams]
-        self.qkv = [new(3 * evaluator.width) for _ in record.heads]
-        self.middles = [new(evaluator.width) for _ in record.middles]
-        self.hidden = [new(value.shape[-1]) for value in record.hidden]
+        self.out = new("out", record.states.shape[-1])
+        self.streams = [new("streams", evaluator.width, depth) for depth, _ in enumerate(record.streams)]
+        self.qkv = [new("qkv", 3 * evaluator.width, depth) for depth, _ in enumerate(record.heads)]
+        self.middles = [new("middles", evaluator.width, depth) for depth, _ in enumerate(record.middles)]
+        self.hidden = [new("hidden", value.shape[-1], depth) for depth, value in enumerate(record.hidden)]
 
     def transposed(self, grad: Tensor, number: int) -> Float[Tensor, "row channel"]:
         """The gradient of the state that evaluation `number` looked at; evaluations come in falling order."""

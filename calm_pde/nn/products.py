@@ -14,43 +14,17 @@ what it finds to gradients of the whole cloud in place.
 
 from __future__ import annotations
 
-import math
-import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch.nn.functional import embedding_bag
 
+from calm_pde.nn.buffers import POOL, Scratch
 from calm_pde.types import Bool, Float, Int, Tensor
 
 _PUSH_GROUPS = 8  # points are taken in groups of similar popularity, each padded to its most popular point
 _FEW_POINTS = 32  # so many are taken one by one, which needs neither padding nor a copy of z
-
-
-class Scratch(threading.local):
-    """Buffers that chunk after chunk and step after step write to again: fresh memory costs more to map than to fill.
-
-    They never hold more than the largest chunk did, and nothing that leaves a convolution lies in them.
-    """
-
-    def __init__(self) -> None:
-        self._buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
-
-    def new(self, name: str, like: Tensor, *shape: int) -> Tensor:
-        """A tensor of this shape; what was last asked for under the name is overwritten."""
-        size, key = math.prod(shape), (name, like.dtype, like.device)
-        buffer = self._buffers.get(key)
-        if buffer is None or buffer.numel() < size:
-            self._buffers.pop(key, None)
-            buffer = self._buffers[key] = like.new_empty(size)
-        return buffer[:size].view(shape)
-
-    def clear(self) -> None:
-        self._buffers.clear()
-
-
-SCRATCH = Scratch()
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
@@ -155,7 +129,7 @@ def filtered(
     """z = filters · x at every point, with columns = rows × out; in memory of its own where it is to be kept."""
     (points, rows, _), (hidden, _, outputs) = x.shape, filters.shape
     shape = (points, hidden, rows * outputs)
-    z = x.new_empty(shape) if kept else scratch.new("z", x, *shape)
+    z = POOL.new(x, *shape) if kept else scratch.new("z", x, *shape)
     if outputs == 1:  # then a column is a row, and nothing has to be turned
         return torch.bmm(filters.squeeze(-1).expand(points, -1, -1), x.transpose(1, 2), out=z)
     by_row = scratch.new("z by row", x, points * rows, hidden * outputs)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import torch
 
-from calm_pde.nn.products import Scratch
+from calm_pde.nn.buffers import Scratch
 from calm_pde.types import Float, Tensor
 
 _BLOCK = 12 * 2**20  # bytes of hidden layer that are worked on together, before and after σ
