@@ -39,15 +39,17 @@ MEMORY = torch.uint8
 
 _LEAST = 2**20  # bytes of a tensor that is worth it
 _SLACK = 1.25  # a tensor takes memory that is larger than itself by this factor at the most
+_SPARE = 1.125  # a pool holds this many times what was lent at once
 
 
 class Pool:
     """Tensors that live as long as anyone looks at them, in memory that the next ones of about their size take over.
 
-    What lies free is given up for what does not fit into it, so a pool never holds more than was alive at once.
+    What lies free is given up for what does not fit into it, so that a pool holds little more than was alive at once.
     """
 
     def __init__(self) -> None:
+        self._lent = self._most_lent = 0
         self._free: list[Tensor] = []
         self._returned: deque[Tensor] = deque()  # by whichever thread drops the last tensor in it
         self._lock = threading.Lock()
@@ -73,14 +75,16 @@ class Pool:
     def _taken(self, size: int) -> Tensor:
         while self._returned:
             self._free.append(self._returned.popleft())
+            self._lent -= len(self._free[-1])
         self._free.sort(key=lambda memory: abs(len(memory) - size))
-        for place, memory in enumerate(self._free):
-            if size <= len(memory) <= _SLACK * size:
-                return self._free.pop(place)
-        given_up = 0
-        while self._free and given_up < size:
-            given_up += len(self._free.pop(0))
-        return torch.empty(size, dtype=MEMORY)
+        fitting = (place for place, memory in enumerate(self._free) if size <= len(memory) <= _SLACK * size)
+        place = next(fitting, None)
+        memory = torch.empty(size, dtype=MEMORY) if place is None else self._free.pop(place)
+        self._lent += len(memory)
+        self._most_lent = max(self._most_lent, self._lent)
+        while self._free and self._lent + self.free > _SPARE * self._most_lent:
+            self._free.pop(0)
+        return memory
 
 
 SCRATCH = Scratch()

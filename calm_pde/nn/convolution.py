@@ -189,11 +189,11 @@ class _Convolution(torch.autograd.Function):
         features, x, points, queries, filters, offset, bias, kept, hidden, kept_z, *rest = ctx.saved_tensors
         tail, parameters = tuple(rest[: ctx.num_tail]), tuple(rest[ctx.num_tail :])
         needs = dict(zip(("x", "points", "queries"), ctx.needs_input_grad[4:7], strict=True))
-        grad_features = None if features is None else torch.zeros_like(features)
+        grad_features = None if features is None else POOL.new(features, *features.shape).zero_()
         whole = work.plan.rows >= x.shape[1]
         grad_x = None
         if needs["x"] and not (whole and work.plan.by_point):  # else it comes in one piece, from z
-            grad_x = x.new_zeros(x.shape)
+            grad_x = POOL.new(x, *x.shape).zero_()
         grad_filters = None if filters is None else _total(filters)
         grad_offset = None if offset is None else _total(offset)
         grad_bias = _total(bias)

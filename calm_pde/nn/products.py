@@ -149,12 +149,12 @@ def filtered_backward(
     (points, rows, _), (hidden, inputs, outputs) = x.shape, filters.shape
     if outputs == 1:
         grad_filters += torch.bmm(grad_z, x).sum(dim=0)[..., None]
-        return torch.bmm(grad_z.transpose(1, 2), filters.squeeze(-1).expand(points, -1, -1))
+        return torch.bmm(grad_z.transpose(1, 2), filters.squeeze(-1).expand(points, -1, -1), out=POOL.new(x, *x.shape))
     by_row = scratch.new("z by row", x, points, rows, hidden, outputs)
     by_row.copy_(grad_z.view(points, hidden, rows, outputs).transpose(1, 2))
     flat = by_row.view(points * rows, -1)
     grad_filters += (flat.T @ x.flatten(0, 1)).view(hidden, outputs, inputs).transpose(1, 2)
-    return (flat @ filters.transpose(0, 1).flatten(1).T).view_as(x)
+    return torch.mm(flat, filters.transpose(0, 1).flatten(1).T, out=POOL.new(x, points * rows, inputs)).view_as(x)
 
 
 class PushPlan(NamedTuple):
