@@ -34,6 +34,7 @@ from calm_pde.nn.products import (
     push_plan,
     push_product,
     push_product_backward,
+    room_for_gradient,
     spread,
 )
 from calm_pde.nn.tail import tail_backward, tail_forward
@@ -171,7 +172,7 @@ class _Convolution(torch.autograd.Function):
                 before = _product(work, some, operand, filters, some_x, z, place)
                 before += shift
                 if place is not None and before is not place:
-                    place.copy_(before)
+                    before = place.copy_(before)
                 if work.tail:
                     tail_forward(before, tail, out, None if hidden is None else hidden[some], SCRATCH)
         ctx.work, ctx.num_tail = work, num_tail
@@ -231,7 +232,7 @@ class _Convolution(torch.autograd.Function):
             z = kept_z
             if z is None and work.plan.by_point and filters is not None:
                 z = filtered(some_x, filters, SCRATCH, False)
-            grad_z = None if z is None else SCRATCH.new("grad z", z, *z.shape).zero_()
+            grad_z = None if z is None else room_for_gradient(z, SCRATCH).zero_()
             part_grad_x = None
             if grad_x is not None and z is None:
                 part_grad_x = grad_x if whole else torch.zeros_like(some_x)
@@ -342,7 +343,7 @@ def _product(
     """In `place` where it is contiguous."""
     index, outputs = work.index[some], operand.shape[-1] if filters is None else filters.shape[-1]
     if z is not None and work.plan.order == "push":
-        return push_product(operand, z, work.push_plan(some), SCRATCH).view(len(index), -1, outputs)
+        return push_product(operand, z, work.push_plan(some), SCRATCH).unflatten(1, (-1, outputs))
     out = place
     if out is None or not out.is_contiguous():
         out = SCRATCH.new("before", x, len(index), x.shape[1], outputs)
@@ -372,7 +373,7 @@ def _product_backward(
     if z is not None and grad_z is not None:
         if work.plan.order == "dense":
             return dense_product_backward(left, z, index, grad.flatten(1), grad_z)
-        return push_product_backward(left, z, work.push_plan(some), grad.flatten(1), grad_z)
+        return push_product_backward(left, z, work.push_plan(some), grad.flatten(1), grad_z, SCRATCH)
     if work.plan.order == "pool" and filters is not None and grad_filters is not None:
         return pool_product_backward(left, filters, x, index, grad, grad_x, grad_filters)
     if operand is None:

@@ -24,6 +24,7 @@ from calm_pde.nn.buffers import POOL, Scratch
 from calm_pde.types import Bool, Float, Int, Tensor
 
 _PUSH_GROUPS = 8  # points are taken in groups of similar popularity, each padded to its most popular point
+_PAGE, _LINE = 4096, 64  # bytes
 _FEW_POINTS = 32  # so many are taken one by one, which needs neither padding nor a copy of z
 
 
@@ -128,14 +129,20 @@ def filtered(
 ) -> Float[Tensor, "point hidden column"]:
     """z = filters · x at every point, with columns = rows × out; in memory of its own where it is to be kept."""
     (points, rows, _), (hidden, _, outputs) = x.shape, filters.shape
-    shape = (points, hidden, rows * outputs)
-    z = POOL.new(x, *shape) if kept else scratch.new("z", x, *shape)
+    columns = rows * outputs
+    shape = (points, hidden, _apart(columns, x.itemsize))
+    z = (POOL.new(x, *shape) if kept else scratch.new("z", x, *shape))[..., :columns]
     if outputs == 1:  # then a column is a row, and nothing has to be turned
         return torch.bmm(filters.squeeze(-1).expand(points, -1, -1), x.transpose(1, 2), out=z)
     by_row = scratch.new("z by row", x, points * rows, hidden * outputs)
     torch.mm(x.flatten(0, 1), filters.transpose(0, 1).flatten(1), out=by_row)
     z.view(points, hidden, rows, outputs).copy_(by_row.view(points, rows, hidden, outputs).transpose(1, 2))
     return z
+
+
+def room_for_gradient(z: Float[Tensor, "point hidden column"], scratch: Scratch) -> Float[Tensor, "point hidden column"]:
+    """Laid out as z is."""
+    return scratch.new("grad z", z, *z.shape[:2], z.stride(1))[..., : z.shape[2]]
 
 
 def filtered_backward(
@@ -181,25 +188,26 @@ def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query n
     if index.is_meta:
         return _typical_push_plan(index)
     pairs = valid.flatten().nonzero().squeeze(-1)
-    point_of = index.flatten()[pairs]
-    point_of, order = point_of.sort(stable=True)
+    point_of, order = index.flatten()[pairs].sort(stable=True)
     pairs = pairs[order]
-    points, count = torch.unique_consecutive(point_of, return_counts=True)
-    start = count.cumsum(0) - count
+    points, rank, count = torch.unique_consecutive(point_of, return_inverse=True, return_counts=True)
     by_count = count.argsort(descending=True, stable=True)
-    position = torch.full((index.numel(),), -1, dtype=torch.int64, device=index.device)
-    groups, total = [], 0
-    for chosen in by_count.split(1 if len(points) <= _FEW_POINTS else -(-len(points) // _PUSH_GROUPS)):
-        slot = torch.arange(int(count[chosen[0]]), device=index.device)
-        taken = slot < count[chosen, None]
-        served = torch.where(taken, pairs[(start[chosen, None] + slot).clamp(max=len(pairs) - 1)], index.numel())
-        place = torch.arange(total, total + served.numel(), device=index.device).view_as(served)
-        position[served[taken]] = place[taken]
-        here = points[chosen]
-        groups.append((here if len(here) > 1 else int(here), served))
-        total += served.numel()
-    position[position < 0] = total
-    return PushPlan(tuple(groups), position.view_as(index), total)
+    together = 1 if len(points) <= _FEW_POINTS else -(-len(points) // _PUSH_GROUPS)
+    widths = count[by_count[::together]]
+    slots = widths.repeat_interleave(together)[: len(points)]
+    total = int(slots.sum())
+    first_slot = torch.empty_like(slots).index_copy_(0, by_count, slots.cumsum(0) - slots)
+    first_pair = count.cumsum(0) - count
+    place = torch.arange(len(pairs), device=index.device) + (first_slot - first_pair)[rank]
+    position = index.new_full((index.numel(),), total).index_copy_(0, pairs, place)
+    served = index.new_full((total,), index.numel()).index_copy_(0, place, pairs)
+    members = points[by_count].split(together)
+    parts = served.split([len(chosen) * width for chosen, width in zip(members, widths.tolist(), strict=True)])
+    groups = tuple(
+        (chosen if together > 1 else int(chosen), part.view(len(chosen), -1))
+        for chosen, part in zip(members, parts, strict=True)
+    )
+    return PushPlan(groups, position.view_as(index), total)
 
 
 def _typical_push_plan(index: Int[Tensor, "query neighbor"]) -> PushPlan:
@@ -216,17 +224,18 @@ def push_product(
     scratch: Scratch,
 ) -> Float[Tensor, "query column"]:
     """Σ_n features_qn · z_{index(q,n)}, with columns = rows × out."""
-    answers = scratch.new("answers", z, plan.num_slots + 1, z.shape[-1])
+    columns = z.shape[-1]
+    answers = scratch.new("answers", z, plan.num_slots + 1, _apart(columns, z.itemsize))
     answers[-1] = 0
     done = 0
     for (points, served), pairs in zip(plan.groups, plan.packed or plan.of_pairs(features), strict=True):
-        part = answers[done : done + served.numel()].view(*served.shape, -1)
+        part = answers[done : done + served.numel(), :columns].unflatten(0, served.shape)
         if isinstance(points, int):
             torch.mm(pairs[0].to(z.dtype), z[points], out=part[0])
         else:
             torch.bmm(pairs.to(z.dtype), z.index_select(0, points), out=part)
         done += served.numel()
-    return embedding_bag(plan.position, answers, mode="sum")
+    return embedding_bag(plan.position, answers, mode="sum")[:, :columns]
 
 
 def push_product_backward(
@@ -235,12 +244,16 @@ def push_product_backward(
     plan: PushPlan,
     grad: Float[Tensor, "query column"],
     grad_z: Float[Tensor, "point hidden column"],
+    scratch: Scratch,
 ) -> Float[Tensor, "query neighbor hidden"]:
     """The gradient of the features; that of z is added to `grad_z`."""
-    padded, grads = _with_zero_row(features.flatten(0, 1)), _with_zero_row(grad)
+    columns, padded = grad.shape[-1], _with_zero_row(features.flatten(0, 1))
+    grads = scratch.new("answers", grad, len(grad) + 1, _apart(columns, grad.itemsize))
+    grads[:-1, :columns] = grad
+    grads[-1] = 0
     grad_padded = torch.zeros_like(padded)
     for points, served in plan.groups:
-        answer = _rows(grads, served // features.shape[1])
+        answer = _rows(grads, served // features.shape[1])[..., :columns]
         pairs = _rows(padded, served).transpose(1, 2)
         if isinstance(points, int):
             grad_padded[served[0]] = torch.mm(answer[0], z[points].T)
@@ -277,6 +290,11 @@ def dense_product_backward(
     grad_z.flatten(0, 1).addmm_(spread(features, index, len(z)).T, grad)
     grad_spread = torch.mm(grad, z.flatten(0, 1).T).view(len(index), len(z), -1)
     return grad_spread.gather(1, index[..., None].expand_as(features))
+
+
+def _apart(columns: int, itemsize: int) -> int:
+    """Numbers from one row to the next, so that not all rows begin at the same place of a page, and thus of the cache."""
+    return columns + _LINE // itemsize if columns * itemsize % _PAGE == 0 else columns
 
 
 def _gathered(x: Tensor, index: Tensor) -> Float[Tensor, "query neighbor column"]:
