@@ -119,7 +119,7 @@ class _Features(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_waves = torch.mm(weight.T, flat.T, out=SCRATCH.new("grad waves", waves, *waves.shape))
             grad_phase = grad_waves[:half].mul_(waves[half:]).addcmul_(grad_waves[half:], waves[:half], value=-1)
-            grad_displacement = torch.mm(grad_phase.T, turns.T).view(*share.shape, -1)
+            grad_displacement = torch.mm(turns, grad_phase).view(-1, *share.shape).permute(1, 2, 0)
         return grad_displacement, grad_share, None, grad_weight, grad_bias, grad_scale, grad_shift
 
 

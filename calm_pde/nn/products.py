@@ -164,12 +164,20 @@ def filtered_backward(
     return torch.mm(flat, filters.transpose(0, 1).flatten(1).T, out=POOL.new(x, points * rows, inputs)).view_as(x)
 
 
+class PushGroup(NamedTuple):
+    """Points that are taken together, with as many slots each as the most popular of them serves pairs."""
+
+    points: Int[Tensor, "point"] | int
+    pairs: Int[Tensor, "point slot"]
+    """What they serve; any pair in empty slots, whose answers nobody reads."""
+    queries: Int[Tensor, "point slot"]
+    """Whose pairs they are; the query behind the last in empty slots."""
+
+
 class PushPlan(NamedTuple):
     """Which (query, neighbor) pairs each point serves, and where the answer to each pair comes to lie."""
 
-    groups: tuple[tuple[Tensor | int, Tensor], ...]
-    """Per group the points (point), or a single one, and the pairs they serve (point, slot); the pair behind the last fills
-    empty slots."""
+    groups: tuple[PushGroup, ...]
     position: Int[Tensor, "query neighbor"]
     """The place of each pair's answer; the place behind the last for padding."""
     num_slots: int
@@ -180,8 +188,7 @@ class PushPlan(NamedTuple):
         return self._replace(packed=tuple(self.of_pairs(features)))
 
     def of_pairs(self, features: Float[Tensor, "query neighbor hidden"]) -> Iterator[Float[Tensor, "point slot hidden"]]:
-        padded = _with_zero_row(features.flatten(0, 1))
-        return (_rows(padded, served) for _, served in self.groups)
+        return (_rows(features.flatten(0, 1), group.pairs) for group in self.groups)
 
 
 def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query neighbor"]) -> PushPlan:
@@ -203,17 +210,18 @@ def push_plan(index: Int[Tensor, "query neighbor"], valid: Bool[Tensor, "query n
     served = index.new_full((total,), index.numel()).index_copy_(0, place, pairs)
     members = points[by_count].split(together)
     parts = served.split([len(chosen) * width for chosen, width in zip(members, widths.tolist(), strict=True)])
-    groups = tuple(
-        (chosen if together > 1 else int(chosen), part.view(len(chosen), -1))
-        for chosen, part in zip(members, parts, strict=True)
-    )
-    return PushPlan(groups, position.view_as(index), total)
+    groups = []
+    for chosen, part in zip(members, parts, strict=True):
+        part = part.view(len(chosen), -1)
+        pairs, queries = part.clamp(max=index.numel() - 1), part // index.shape[1]
+        groups.append(PushGroup(chosen if together > 1 else int(chosen), pairs, queries))
+    return PushPlan(tuple(groups), position.view_as(index), total)
 
 
 def _typical_push_plan(index: Int[Tensor, "query neighbor"]) -> PushPlan:
     """The shapes of a plan where nothing but shapes is known: every query's own point, an eighth of padding."""
     slots = -(-index.numel() * 9 // 8 // _PUSH_GROUPS)
-    group = (index.new_empty(1), index.new_empty(1, slots))
+    group = PushGroup(index.new_empty(1), index.new_empty(1, slots), index.new_empty(1, slots))
     return PushPlan((group,) * _PUSH_GROUPS, index, slots * _PUSH_GROUPS)
 
 
@@ -228,13 +236,13 @@ def push_product(
     answers = scratch.new("answers", z, plan.num_slots + 1, _apart(columns, z.itemsize))
     answers[-1] = 0
     done = 0
-    for (points, served), pairs in zip(plan.groups, plan.packed or plan.of_pairs(features), strict=True):
-        part = answers[done : done + served.numel(), :columns].unflatten(0, served.shape)
-        if isinstance(points, int):
-            torch.mm(pairs[0].to(z.dtype), z[points], out=part[0])
+    for group, pairs in zip(plan.groups, plan.packed or plan.of_pairs(features), strict=True):
+        part = answers[done : done + group.pairs.numel(), :columns].unflatten(0, group.pairs.shape)
+        if isinstance(group.points, int):
+            torch.mm(pairs[0].to(z.dtype), z[group.points], out=part[0])
         else:
-            torch.bmm(pairs.to(z.dtype), z.index_select(0, points), out=part)
-        done += served.numel()
+            torch.bmm(pairs.to(z.dtype), z.index_select(0, group.points), out=part)
+        done += group.pairs.numel()
     return embedding_bag(plan.position, answers, mode="sum")[:, :columns]
 
 
@@ -247,21 +255,24 @@ def push_product_backward(
     scratch: Scratch,
 ) -> Float[Tensor, "query neighbor hidden"]:
     """The gradient of the features; that of z is added to `grad_z`."""
-    columns, padded = grad.shape[-1], _with_zero_row(features.flatten(0, 1))
+    columns, flat = grad.shape[-1], features.flatten(0, 1)
     grads = scratch.new("answers", grad, len(grad) + 1, _apart(columns, grad.itemsize))
     grads[:-1, :columns] = grad
     grads[-1] = 0
-    grad_padded = torch.zeros_like(padded)
-    for points, served in plan.groups:
-        answer = _rows(grads, served // features.shape[1])[..., :columns]
-        pairs = _rows(padded, served).transpose(1, 2)
+    grad_pairs = scratch.new("grad pairs", flat, plan.num_slots + 1, flat.shape[1])
+    grad_pairs[-1] = 0
+    done = 0
+    for points, pairs, queries in plan.groups:
+        answer, given = _rows(grads, queries)[..., :columns], _rows(flat, pairs).transpose(1, 2)
+        part = grad_pairs[done : done + pairs.numel()].unflatten(0, pairs.shape)
         if isinstance(points, int):
-            grad_padded[served[0]] = torch.mm(answer[0], z[points].T)
-            grad_z[points].addmm_(pairs[0], answer[0])
+            torch.mm(answer[0], z[points].T, out=part[0])
+            grad_z[points].addmm_(given[0], answer[0])
         else:
-            grad_padded[served] = torch.bmm(answer, z.index_select(0, points).transpose(1, 2))
-            grad_z.index_add_(0, points, torch.bmm(pairs, answer))
-    return grad_padded[:-1].view_as(features)
+            torch.bmm(answer, z.index_select(0, points).transpose(1, 2), out=part)
+            grad_z.index_add_(0, points, torch.bmm(given, answer))
+        done += pairs.numel()
+    return _rows(grad_pairs, plan.position)
 
 
 def spread(
@@ -310,7 +321,3 @@ def _pooled(features: Tensor, gathered: Tensor, x: Tensor) -> Float[Tensor, "que
 def _rows(rows: Tensor, index: Tensor) -> Tensor:
     """rows[index], as a copy of whole rows."""
     return rows.index_select(0, index.flatten()).view(*index.shape, -1)
-
-
-def _with_zero_row(rows: Tensor) -> Tensor:
-    return torch.cat([rows, rows.new_zeros(1, rows.shape[-1])])

@@ -162,10 +162,11 @@ def test_pairs_of_a_push_are_complete(few, monkeypatch):
     pushed = push_plan(index, valid)
     seen = {}
     place = 0
-    for points, served in pushed.groups:
-        for point, pairs in zip([points] if isinstance(points, int) else points.tolist(), served.tolist(), strict=True):
-            for pair in pairs:
-                if pair < index.numel():
+    for points, served, queries in pushed.groups:
+        for point, *slots in zip([points] if isinstance(points, int) else points.tolist(), served, queries, strict=True):
+            for pair, query in torch.stack(slots, dim=1).tolist():
+                if query < len(index):
+                    assert query == pair // index.shape[1]
                     seen[place] = (pair, point)
                 place += 1
     assert place == pushed.num_slots
