@@ -36,15 +36,22 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
         total += a @ b
 
 
+def write_product(out: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """out = a @ b, for matrices or batches of them, where little is summed into an `out` that no cache holds.
+
+    Zeros first: they fetch the memory at full speed, which a product that writes a little here and there does not.
+    """
+    return out.zero_().addmm_(a, b) if a.ndim == 2 else out.zero_().baddbmm_(a, b)
+
+
 def kernel_matrices(
     features: Float[Tensor, "query neighbor hidden"], filters: Float[Tensor, "hidden in out"], scratch: Scratch | None = None
 ) -> Float[Tensor, "neighbor query in out"]:
     """features · filters, with each neighbor's matrices of all queries together."""
     by_neighbor = features.transpose(0, 1).flatten(0, 1)
     size = (len(by_neighbor), filters[0].numel())
-    out = None if scratch is None else scratch.new("matrices", features, *size)
-    flat = torch.mm(by_neighbor, filters.flatten(1), out=out)
-    return flat.view(features.shape[1], features.shape[0], *filters.shape[1:])
+    out = features.new_empty(size) if scratch is None else scratch.new("matrices", features, *size)
+    return write_product(out, by_neighbor, filters.flatten(1)).view(features.shape[1], features.shape[0], *filters.shape[1:])
 
 
 def kernel_matrices_backward(
@@ -239,9 +246,9 @@ def push_product(
     for group, pairs in zip(plan.groups, plan.packed or plan.of_pairs(features), strict=True):
         part = answers[done : done + group.pairs.numel(), :columns].unflatten(0, group.pairs.shape)
         if isinstance(group.points, int):
-            torch.mm(pairs[0].to(z.dtype), z[group.points], out=part[0])
+            write_product(part[0], pairs[0].to(z.dtype), z[group.points])
         else:
-            torch.bmm(pairs.to(z.dtype), z.index_select(0, group.points), out=part)
+            write_product(part, pairs.to(z.dtype), z.index_select(0, group.points))
         done += group.pairs.numel()
     return embedding_bag(plan.position, answers, mode="sum")[:, :columns]
 
