@@ -40,7 +40,11 @@ def wrap(displacement: Float[Tensor, "*axes dim"], periodic: tuple[bool, ...]) -
 
 
 def squared_distances(displacement: Float[Tensor, "*axes dim"]) -> Float[Tensor, "*axes"]:
-    return displacement.square().sum(dim=-1)
+    first, *others = displacement.unbind(dim=-1)  # a sum over so short an axis takes longer than all else
+    total = first.square()
+    for other in others:
+        total = total + other.square()
+    return total
 
 
 @dataclass(frozen=True)
