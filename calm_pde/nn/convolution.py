@@ -37,7 +37,7 @@ from calm_pde.nn.products import (
     room_for_gradient,
     spread,
 )
-from calm_pde.nn.tail import tail_backward, tail_forward
+from calm_pde.nn.tail import TailGradients, tail_backward, tail_forward
 from calm_pde.types import Bool, Float, Int, Tensor
 
 Geometry = Callable[..., Tensor]
@@ -200,7 +200,7 @@ class _Convolution(torch.autograd.Function):
         grad_bias = _total(bias)
         grad_points = torch.zeros_like(points) if needs["points"] else None
         grad_queries = torch.zeros_like(queries) if needs["queries"] else None
-        grad_tail = [_total(value) for value in tail]
+        grad_tail = TailGradients()
         grad_parameters = [torch.zeros_like(value) if value.requires_grad else None for value in parameters]
 
         def geometry(some: slice) -> tuple[Tensor, Callable[[Tensor], object]]:
@@ -278,7 +278,7 @@ class _Convolution(torch.autograd.Function):
             _like(grad_filters, x),
             _like(grad_offset, x),
             _like(grad_bias, x),
-            *(_like(total, x) for total in grad_tail),
+            *(_like(total, x) for total in (grad_tail.all() if work.tail else ())),
             *grad_parameters,
         )
 

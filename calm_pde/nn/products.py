@@ -29,11 +29,13 @@ _FEW_POINTS = 32  # so many are taken one by one, which needs neither padding no
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """total += a @ b; a total in a wider type than the factors takes their product as it comes."""
-    if total.dtype == a.dtype:
+    """total += a @ b, for matrices or batches of them; a total in a wider type than theirs takes the product as it comes."""
+    if total.dtype != a.dtype:
+        total += a @ b
+    elif a.ndim == 2:
         total.addmm_(a, b)
     else:
-        total += a @ b
+        total.baddbmm_(a, b)
 
 
 def write_product(out: Tensor, a: Tensor, b: Tensor) -> Tensor:

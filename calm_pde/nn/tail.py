@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import torch
 
 from calm_pde.nn.buffers import Scratch
+from calm_pde.nn.products import add_product
 from calm_pde.types import Float, Tensor
 
 _BLOCK = 12 * 2**20  # bytes of hidden layer that are worked on together, before and after σ
@@ -42,11 +43,38 @@ def tail_forward(
             out[some] = y.view_as(before[some])
 
 
+class TailGradients:
+    """What the weights receive from all blocks, in single precision at least; each group of rows has a sum of its own."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, int], Tensor] = {}
+
+    def add(self, name: str, a: Float[Tensor, "group m row"], b: Float[Tensor, "group row n"]) -> None:
+        key = (name, len(a))
+        if key in self._sums:
+            add_product(self._sums[key], a, b)
+        else:
+            product = torch.bmm(a, b)
+            self._sums[key] = product.to(torch.promote_types(product.dtype, torch.float32))
+
+    def add_rows(self, name: str, rows: Float[Tensor, "group row n"]) -> None:
+        """Their sum, as a product: a plain sum hands columns to cores, and with them every row to all cores."""
+        self.add(name, rows.new_ones(1, 1, rows.shape[1]).expand(len(rows), -1, -1), rows)
+
+    def all(self) -> tuple[Tensor, ...]:
+        """The gradients of W₁, b₁, W₂ and b₂."""
+        totals: dict[str, Tensor] = {}
+        for (name, _), sums in self._sums.items():
+            summed = sums.sum(dim=0)
+            totals[name] = totals[name] + summed if name in totals else summed
+        return totals["expand"].T, totals["expand bias"][0], totals["reduce"], totals["reduce bias"][0]
+
+
 def tail_backward(
     before: Float[Tensor, "query row out"],
     grad: Float[Tensor, "query row out"],
     tail: tuple[Tensor, ...],
-    grads: list[Tensor],
+    grads: TailGradients,
     hidden: Float[Tensor, "query row wide"] | None,
     out: Float[Tensor, "query row out"],
     scratch: Scratch,
@@ -58,20 +86,14 @@ def tail_backward(
         y = gelu_out(given, out=scratch.new("y", given, *shape))
         inside = _inside(y, tail, hidden, some, scratch, known=True)
         active = gelu_out(inside, out=scratch.new("active", inside, *inside.shape))
-        grads[2] += torch.bmm(coming.transpose(1, 2), active).sum(dim=0)
-        grads[3] += _summed(coming)
+        grads.add("reduce", coming.transpose(1, 2), active)
+        grads.add_rows("reduce bias", coming)
         grad_hidden = torch.bmm(coming, reduce.expand(len(y), -1, -1), out=active)  # σ(inside) has served
         gelu_backward_out(grad_hidden, inside, grad_input=grad_hidden)
-        grads[0] += torch.bmm(y.transpose(1, 2), grad_hidden).sum(dim=0).T  # faster than its transpose
-        grads[1] += _summed(grad_hidden)
+        grads.add("expand", y.transpose(1, 2), grad_hidden)  # faster than its transpose
+        grads.add_rows("expand bias", grad_hidden)
         grad_y = torch.baddbmm(coming, grad_hidden, expand.expand(len(y), -1, -1), out=out[some].view(shape))
         gelu_backward_out(grad_y, given, grad_input=grad_y)
-
-
-def _summed(values: Float[Tensor, "group row channel"]) -> Float[Tensor, "channel"]:
-    """Over groups and rows, as products: a plain sum hands columns to cores, and with them every row to all cores."""
-    ones = values.new_ones(1, 1, values.shape[1]).expand(len(values), -1, -1)
-    return torch.bmm(ones, values).sum(dim=(0, 1))
 
 
 def _blocks(before: Float[Tensor, "query row out"], width: int) -> Iterator[tuple[slice, tuple[int, int, int]]]:
