@@ -186,17 +186,27 @@ def searches_of_own_meshes(batch: int = 8, points: int = 1900, frames: int = 11)
     )
 
 
+def with_peaks(programs: dict[str, Callable[[], torch.Tensor]]) -> tuple[dict[str, list[float]], float, float]:
+    """The times of all sides, and the machine's matmul peak and copy bandwidth just before or after, whichever is higher."""
+    flops_peak, bandwidth = matmul_peak(), copy_bandwidth()
+    times = interleaved(programs, REPEATS)
+    return times, max(flops_peak, matmul_peak()), max(bandwidth, copy_bandwidth())
+
+
 def defaults(batch: int = 8) -> None:
-    """The least time of each side in seconds, with the allocator as it is."""
-    _, programs = steps(batch)
-    print(json.dumps({name: min(times) for name, times in interleaved(programs, REPEATS).items()}))
+    """The least time of each side in seconds, and the machine's peaks meanwhile, with the allocator as it is."""
+    times, *peaks = with_peaks(steps(batch)[1])
+    print(json.dumps([{name: min(taken) for name, taken in times.items()}, *peaks]))
 
 
 def beside(times: dict[str, float], limit: float) -> str:
     """The sides' times, their ratios to the straightforward one, and how far ours is from the floor."""
     slowest, floors = times["straightforward"], times["ours"] / limit
     parts = [f"{name} {1000 * time:.0f} ms (ratio **{slowest / time:.2f}**)" for name, time in times.items() if time != slowest]
-    return f"straightforward {1000 * slowest:.0f} ms, {', '.join(parts)}; ours takes **{floors:.2f}** times the floor"
+    return (
+        f"straightforward {1000 * slowest:.0f} ms, {', '.join(parts)}; "
+        f"floor {1000 * limit:.0f} ms, ours takes **{floors:.2f}** times that"
+    )
 
 
 def main() -> None:
@@ -205,9 +215,7 @@ def main() -> None:
     model, programs = steps(batch)
     found, wanted = programs["ours"](), programs["straightforward"]()
     agreement = abs(float(wanted - found)) / float(wanted)
-    flops_peak, bandwidth = matmul_peak(), copy_bandwidth()
-    times = interleaved(programs, REPEATS)
-    flops_peak, bandwidth = max(flops_peak, matmul_peak()), max(bandwidth, copy_bandwidth())
+    times, flops_peak, bandwidth = with_peaks(programs)
     with FlopCounterMode(display=False, custom_mapping=IN_PLACE) as counter:
         programs["ours"]()
     flops = counter.get_total_flops()
@@ -226,7 +234,8 @@ def main() -> None:
         for side in ("straightforward", "ours")
     }
     large = [int(value) for value in in_fresh_process("training_step", "ours", "32").split()]
-    as_it_is = json.loads(in_fresh_process("training_step", "defaults"))
+    as_it_is, peak_then, bandwidth_then = json.loads(in_fresh_process("training_step", "defaults"))
+    limit_then = sum(floor(model, batch, flops, peak_then, bandwidth_then))
     ours = min(times["ours"])
     taken, limit = peaks["ours"][0] / 2**20, calculation + movement
     report(
@@ -246,7 +255,7 @@ def main() -> None:
                 if NARROW in times
                 else ["- bfloat16: not measured, since this processor has no instructions for it"]
             ),
-            f"- with the allocator as it is, in a process of its own: {beside(as_it_is, limit)}",
+            f"- with the allocator as it is, in a process of its own: {beside(as_it_is, limit_then)}",
             f"- losses of both sides differ by {agreement:.1e} relative",
             f"- peak memory of a step: {peaks['straightforward'][0] / 2**20:.0f} MiB against {taken:.0f} MiB, ratio "
             f"**{peaks['straightforward'][0] / peaks['ours'][0]:.1f}**; predicted {peaks['ours'][1] / 2**20:.0f} MiB",
