@@ -25,8 +25,13 @@ PLANS += [
 ]
 PLANS += [Plan(order, chunk, 10**6, True, True, True) for order, chunk in zip(ORDERS, (7, 10**6, 1, 3), strict=True)]
 PLANS += [Plan(order, chunk, 3, False) for order, chunk in itertools.product(ORDERS, (1, 7))]
-# `push` takes few points one by one, and more in groups
-CASES = [(chosen, few) for chosen in PLANS for few in ([0, 32] if chosen.order == "push" else [32])]
+# `push` takes few points one by one, and more in groups; rows that would fill pages lie a line apart
+CASES = [
+    (chosen, few, page)
+    for chosen in PLANS
+    for few in ([0, 32] if chosen.order == "push" else [32])
+    for page in ([8, 4096] if chosen.by_point else [4096])
+]
 
 
 def layer_of(external: bool, chosen: Plan | None = None, **options) -> cp.CalmLayer:
@@ -46,11 +51,12 @@ def layer_of(external: bool, chosen: Plan | None = None, **options) -> cp.CalmLa
     return layer
 
 
-@pytest.mark.parametrize(("chosen", "few"), CASES, ids=str)
+@pytest.mark.parametrize(("chosen", "few", "page"), CASES, ids=str)
 @pytest.mark.parametrize("external", [False, True], ids=["learned", "external"])
 @pytest.mark.parametrize("ties", [False, True], ids=["cloud", "grid"])
-def test_every_order_and_chunk_equals_the_oracle(chosen, few, external, ties, monkeypatch):
+def test_every_order_and_chunk_equals_the_oracle(chosen, few, page, external, ties, monkeypatch):
     monkeypatch.setattr(products, "_FEW_POINTS", few)
+    monkeypatch.setattr(products, "_PAGE", page)
     layer = layer_of(external, chosen)
     points = grid(5, 2) if ties else random_cloud(25, 2)
     x = random_cloud(5 * 25, 3, seed=1).view(5, 25, 3)
@@ -70,11 +76,12 @@ def test_every_order_and_chunk_equals_the_oracle(chosen, few, external, ties, mo
         assert relative_error(y[row], torch.from_numpy(expected)) < 1e-12
 
 
-@pytest.mark.parametrize(("chosen", "few"), CASES, ids=str)
+@pytest.mark.parametrize(("chosen", "few", "page"), CASES, ids=str)
 @pytest.mark.parametrize("external", [False, True], ids=["learned", "external"])
-def test_every_order_and_chunk_has_the_same_gradients(chosen, few, external, monkeypatch):
+def test_every_order_and_chunk_has_the_same_gradients(chosen, few, page, external, monkeypatch):
     """Against the order `kernel` in one chunk, which gradcheck has passed in test_layer."""
     monkeypatch.setattr(products, "_FEW_POINTS", few)
+    monkeypatch.setattr(products, "_PAGE", page)
 
     def gradients(layer: cp.CalmLayer) -> list[torch.Tensor]:
         x = random_cloud(2 * 2 * 25, 3, seed=1).view(2, 2, 25, 3).requires_grad_()
