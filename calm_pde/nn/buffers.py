@@ -70,7 +70,7 @@ class Pool:
     @property
     def free(self) -> int:
         """Bytes that nobody uses."""
-        return sum(map(len, [*self._free, *self._returned]))
+        return sum(map(len, [*self._free, *self._returned.copy()]))  # a copy, since another thread may return some meanwhile
 
     def _taken(self, size: int) -> Tensor:
         while self._returned:
@@ -82,7 +82,7 @@ class Pool:
         memory = torch.empty(size, dtype=MEMORY) if place is None else self._free.pop(place)
         self._lent += len(memory)
         self._most_lent = max(self._most_lent, self._lent)
-        while self._free and self._lent + self.free > _SPARE * self._most_lent:
+        while self._free and self._lent + sum(map(len, self._free)) > _SPARE * self._most_lent:
             self._free.pop(0)
         return memory
 
