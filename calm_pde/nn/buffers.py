@@ -15,7 +15,7 @@ from calm_pde.types import Tensor
 class Scratch(threading.local):
     """Buffers that chunk after chunk and step after step write to again.
 
-    They never hold more than the largest chunk did, and nothing that leaves a convolution lies in them.
+    They never hold more than the largest chunk did, and nothing that outlives a forward or backward lies in them.
     """
 
     def __init__(self) -> None:
