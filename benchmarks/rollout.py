@@ -36,13 +36,13 @@ def main(allocator: str) -> None:
         "",
     ]
     times = interleaved(programs, REPEATS)
+    ratios = {name: f"ratio **{min(times['straightforward']) / min(taken):.1f}**" for name, taken in times.items()}
+    if sys.argv[1:]:
+        print(", ".join(f"{name} {1000 * min(taken):.1f} ms ({ratios[name]})" for name, taken in times.items()))
+        return
     for name, program in programs.items():
         error = float((program() - wanted).abs().max() / wanted.abs().max())
-        ratio = min(times["straightforward"]) / min(times[name])
-        lines.append(f"- {name}: {spread(times[name])}, ratio **{ratio:.1f}**, differs by {error:.1e}")
-    if sys.argv[1:]:
-        print(", ".join(f"{name} {1000 * min(times[name]):.0f} ms" for name in programs))
-        return
+        lines.append(f"- {name}: {spread(times[name])}, {ratios[name]}, differs by {error:.1e}")
     lines.append(f"- with the allocator as it is, in a process of its own: {in_fresh_process('rollout', 'defaults')}")
     report("rollout", lines)
 
