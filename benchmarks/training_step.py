@@ -94,7 +94,7 @@ def steps(batch: int) -> tuple[cp.CalmPDE, dict[str, Callable[[], torch.Tensor]]
     programs = {"straightforward": plain}
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         programs[NARROW] = narrow
-    return model, {**programs, "ours": ours}  # last, so that a step follows one of its kind, as in training
+    return model, {**programs, "ours": ours}  # last: in training a step follows one of ours
 
 
 def peak(side: str, batch: int) -> None:
