@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from calm_pde.bench.memory import keep_freed_memory, status
-from calm_pde.bench.timing import interleaved
+from calm_pde.bench.measured.memory import keep_freed_memory, status
+from calm_pde.bench.measured.timing import interleaved
 from calm_pde.origin import commit, machine
 
 __all__ = [

@@ -15,7 +15,7 @@ import torch
 
 import calm_pde as cp
 from benchmarks.measure import RESULTS, in_fresh_process, report, status
-from calm_pde.models.memory import predicted_peak
+from calm_pde.models.calm.memory import predicted_peak
 
 SIDES = (64, 128, 256, 512)
 CLOUDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

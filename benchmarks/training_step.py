@@ -30,10 +30,10 @@ from benchmarks.measure import (
     spread,
     status,
 )
-from calm_pde.models.memory import predicted_peak
-from calm_pde.neighbors import TREES, neighborhood_size
-from calm_pde.nn.cost import Sizes
-from calm_pde.nn.layer import own_queries
+from calm_pde.engine.plan import Sizes
+from calm_pde.engine.receptive_fields import TREES, neighborhood_size
+from calm_pde.models.calm.memory import predicted_peak
+from calm_pde.nn.query_points import own_queries
 
 FRAMES = 20
 REPEATS = 40  # over minutes: the two cores of a virtual machine share a cache for some of them only

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from calm_pde import errors
 
 if TYPE_CHECKING:
-    from calm_pde.batch import Batch
     from calm_pde.data.arrays import from_arrays
     from calm_pde.data.dataset import Dataset
     from calm_pde.data.storage import DataFile
     from calm_pde.geometry import Box
     from calm_pde.models import CalmConfig, CalmPDE
-    from calm_pde.nn.layer import CalmLayer
+    from calm_pde.models.calm.layer import CalmLayer
+    from calm_pde.records.batch import Batch
     from calm_pde.surrogate import Surrogate
 
 __version__ = "0.1.0"
@@ -33,10 +33,10 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "Batch": "batch",
+    "Batch": "records.batch",
     "Box": "geometry",
     "CalmConfig": "models",
-    "CalmLayer": "nn.layer",
+    "CalmLayer": "models.calm.layer",
     "CalmPDE": "models",
     "DataFile": "data.storage",
     "Dataset": "data.dataset",

@@ -14,11 +14,9 @@ from pydantic import create_model
 from rich.console import Console
 from rich.markup import escape
 
-from calm_pde import evaluate as evaluation
-from calm_pde import predict as prediction
-from calm_pde.bench.job import SuiteJob
-from calm_pde.bench.speed import speed
-from calm_pde.bench.suite import load_suite
+from calm_pde.bench.measured.speed import speed
+from calm_pde.bench.runs.job import SuiteJob
+from calm_pde.bench.runs.suite import load_suite
 from calm_pde.config import Config, suggestion
 from calm_pde.data import check as data_check
 from calm_pde.data.picture import trajectory_picture
@@ -27,19 +25,21 @@ from calm_pde.data.readers.base import Reader
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import CalmError
-from calm_pde.files import check_free
-from calm_pde.folders import make_folder, replace_file
+from calm_pde.files.atomic import check_free
+from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.metrics.scores import table
 from calm_pde.models import CalmConfig
-from calm_pde.models.memory import predicted_peak
+from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.progress import progress
 from calm_pde.report.content import LIMIT, content
 from calm_pde.report.figures import figure_inputs, write_figures
 from calm_pde.report.findings import Findings
 from calm_pde.report.page import page_size, write_page
-from calm_pde.scores import table
 from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate import evaluate as evaluation
+from calm_pde.surrogate import predict as prediction
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import Recipe, TrainConfig, load_recipe, model_changes, recipe_names
 from calm_pde.train.loop import Interrupted, Trainer
 from calm_pde.train.making import announce, make_data, make_missing

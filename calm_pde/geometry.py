@@ -47,6 +47,16 @@ def squared_distances(displacement: Float[Tensor, "*axes dim"]) -> Float[Tensor,
     return total
 
 
+def cell_centers(count: int) -> np.ndarray:
+    """(i + ½)/n."""
+    return (np.arange(count) + 0.5) / count
+
+
+def tensor_grid(*axes: np.ndarray) -> np.ndarray:
+    """(point, dim) of the product of the axes, the last axis fastest."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
 @dataclass(frozen=True)
 class Box:
     """An axis-aligned domain with its periodic axes; physical ⇄ unit coordinates, per axis: ω ↦ (ω − lower)/(upper − lower)."""

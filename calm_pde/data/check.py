@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 from calm_pde.data.statistics import Moments
 from calm_pde.data.storage import DataFile
 from calm_pde.geometry import Box
-from calm_pde.trajectories import SPLITS, Trajectory
+from calm_pde.records.trajectory import SPLITS, Trajectory
 
 _FAR = 20.0  # a point this many times farther from its neighbor than its neighbors are from theirs counts as isolated
 _NEIGHBORS = 8

@@ -11,12 +11,12 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from calm_pde.batch import Batch, padded
 from calm_pde.config import suggestion
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window, whole_windows
 from calm_pde.errors import FileError, InputError
-from calm_pde.trajectories import SPLITS, Split
+from calm_pde.records.batch import Batch, padded
+from calm_pde.records.trajectory import SPLITS, Split
 from calm_pde.types import Tensor
 
 

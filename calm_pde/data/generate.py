@@ -22,11 +22,11 @@ import torch
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
-from calm_pde.files import replacing
+from calm_pde.files.atomic import replacing
 from calm_pde.origin import origin
+from calm_pde.records.trajectory import Source, Trajectory, generated_split
 from calm_pde.solvers.problem import Problem
 from calm_pde.threads import threads
-from calm_pde.trajectories import Source, Trajectory, generated_split
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")

@@ -12,7 +12,8 @@ from pydantic import Field as Limits
 from calm_pde.config import Config
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box
-from calm_pde.trajectories import Description, Field, Trajectory
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Trajectory
 
 FORMAT = "calm-pde data"
 MESH = ("points", "cells", "node_type")

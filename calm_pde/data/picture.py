@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from calm_pde.data.storage import DataFile
 from calm_pde.geometry import Box
-from calm_pde.trajectories import Description, Field
+from calm_pde.records.description import Description, Field
 
 _FRAMES = 5
 

@@ -12,8 +12,9 @@ import numpy as np
 from calm_pde.data.header import MESH, content_of, digest, fingerprint, header_of, typed
 from calm_pde.data.storage import DataFile
 from calm_pde.errors import InputError
-from calm_pde.files import replacing
-from calm_pde.trajectories import SPLITS, Description, Source, Trajectory
+from calm_pde.files.atomic import replacing
+from calm_pde.records.description import Description
+from calm_pde.records.trajectory import SPLITS, Source, Trajectory
 
 _CHUNK = 256 * 2**10  # bytes of a chunk: small enough for a window of a short trajectory, large enough to stream
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from calm_pde.errors import InputError
-from calm_pde.trajectories import Description, Trajectory
+from calm_pde.records.description import Description
+from calm_pde.records.trajectory import Trajectory
 
 TYPES = {"float32": "Float32", "float64": "Float64", "int32": "Int32", "int64": "Int64", "uint8": "UInt8"}
 """The numbers that files hold, by NumPy's name, with VTK's."""

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from calm_pde.errors import InputError
-from calm_pde.trajectories import tensor_grid
+from calm_pde.geometry import tensor_grid
 
 VERTEX, LINE, TRIANGLE, POLYGON, QUAD, TETRA, HEXAHEDRON, WEDGE, PYRAMID = 1, 3, 5, 7, 9, 10, 12, 13, 14
 _BY_CORNERS = {1: VERTEX, 2: LINE, 3: TRIANGLE}

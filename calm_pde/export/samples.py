@@ -11,7 +11,8 @@ from calm_pde.export.arrays import file_names
 from calm_pde.export.cells import Geometry, geometry_of, vertices
 from calm_pde.export.vtkhdf import write_vtkhdf
 from calm_pde.export.vtu import series_paths, write_series, write_vtu
-from calm_pde.trajectories import Description, Trajectory
+from calm_pde.records.description import Description
+from calm_pde.records.trajectory import Trajectory
 
 ENDINGS = (".vtkhdf", ".vtu")
 

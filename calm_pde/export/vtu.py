@@ -10,7 +10,7 @@ import numpy as np
 
 from calm_pde.export.arrays import TYPES, check_arrays
 from calm_pde.export.cells import Geometry, Image, Unstructured
-from calm_pde.files import replacing
+from calm_pde.files.atomic import replacing
 
 
 def write_series(

@@ -1,24 +1,7 @@
-"""Models and their registry: a new model is one file here and one line below."""
+"""Models: a folder each, behind one contract and one registry."""
 
-from calm_pde.models.aroma import AromaConfig
-from calm_pde.models.base import Model, ModelConfig
 from calm_pde.models.calm import CalmConfig, CalmPDE
-from calm_pde.models.ffno import FfnoConfig
-from calm_pde.models.fno import FnoConfig
-from calm_pde.models.geo_fno import GeoFnoConfig
-from calm_pde.models.lno import LnoConfig
-from calm_pde.models.oformer import OFormerConfig
-from calm_pde.models.pit import PitConfig
-
-MODELS: dict[str, type[ModelConfig]] = {
-    "calm": CalmConfig,
-    "aroma": AromaConfig,
-    "fno": FnoConfig,
-    "ffno": FfnoConfig,
-    "geo_fno": GeoFnoConfig,
-    "lno": LnoConfig,
-    "oformer": OFormerConfig,
-    "pit": PitConfig,
-}
+from calm_pde.models.contract import Model, ModelConfig
+from calm_pde.models.registry import MODELS
 
 __all__ = ["MODELS", "CalmConfig", "CalmPDE", "Model", "ModelConfig"]

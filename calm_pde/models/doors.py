@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
-from calm_pde.checks import check_coordinates, check_finite, check_mask, check_one_per_sample, check_values
 from calm_pde.errors import InputError
-from calm_pde.models.base import Mesh
+from calm_pde.models.checks import check_coordinates, check_finite, check_mask, check_one_per_sample, check_values
+from calm_pde.models.contract import Mesh
 from calm_pde.types import Float, Tensor
 
 

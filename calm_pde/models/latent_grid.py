@@ -10,13 +10,13 @@ from pydantic import Field, PositiveInt, model_validator
 from torch import nn
 from torch.nn.functional import gelu
 
+from calm_pde.engine.precision import full_precision
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.nn.deformation import Deformation
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.nudft import NonuniformTransform, Symmetry, conjugate_waves, waves
 from calm_pde.nn.pointwise import channels_first, linear
-from calm_pde.nn.precision import full_precision
 from calm_pde.nn.spectral_convolution import ModeMixing, kept_modes, smallest_shape
 from calm_pde.types import Bool, Complex, Float, Tensor
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from calm_pde.models.base import Model
+from calm_pde.models.contract import Model
 from calm_pde.models.draws import Draws
 from calm_pde.types import Float, Tensor
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from pydantic import model_validator
 
-from calm_pde.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
-from calm_pde.models.base import Model, ModelConfig
+from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
+from calm_pde.models.contract import Model, ModelConfig
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.types import Float, Tensor
 

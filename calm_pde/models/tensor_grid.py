@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from calm_pde.engine.receptive_fields import ContentCache
 from calm_pde.errors import InputError
-from calm_pde.neighbors import ContentCache
 from calm_pde.types import Float, Int, Tensor
 
 _INSTEAD = "Use a model for scattered points (geo_fno, ffno with form: points, calm), or data on a full grid."

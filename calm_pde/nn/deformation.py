@@ -7,8 +7,8 @@ import math
 import torch
 from torch import nn
 
+from calm_pde.engine.precision import full_precision
 from calm_pde.nn.pointwise import linear
-from calm_pde.nn.precision import full_precision
 from calm_pde.types import Float, Tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from calm_pde.nn.precision import full_precision
+from calm_pde.engine.precision import full_precision
 from calm_pde.types import Complex, Float, Tensor
 
 

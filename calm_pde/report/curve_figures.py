@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calm_pde.data.picture import field_label
+from calm_pde.metrics.scores import Evaluation, FieldErrors
+from calm_pde.records.description import Field
 from calm_pde.report.findings import Training
 from calm_pde.report.panels import STYLE, WIDTH
-from calm_pde.scores import Evaluation, FieldErrors
-from calm_pde.trajectories import Field
 
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")  # told apart by color-blind people too
 _BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": "--"}

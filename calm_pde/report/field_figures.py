@@ -14,8 +14,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from calm_pde.data.picture import field_label, limits
+from calm_pde.records.description import Field
 from calm_pde.report.panels import STYLE, WIDE, WIDTH, Mesh, error_scale, largest, tiled
-from calm_pde.trajectories import Field
 
 KINDS = ("truth", "prediction", "absolute error")
 _SPREAD = 5

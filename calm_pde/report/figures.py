@@ -14,8 +14,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from calm_pde.errors import InputError
-from calm_pde.folders import make_folder
+from calm_pde.files.folders import make_folder
 from calm_pde.geometry import Box
+from calm_pde.metrics.scores import Evaluation
 from calm_pde.report.animation import write_animation
 from calm_pde.report.curve_figures import error_figure, training_figure
 from calm_pde.report.field_figures import (
@@ -31,7 +32,6 @@ from calm_pde.report.kernels import LayerKernels
 from calm_pde.report.panels import Mesh
 from calm_pde.report.query_figures import influence_figure, kernel_figure, paths_figure, positions_figure
 from calm_pde.report.tokens import TokenInfluence
-from calm_pde.scores import Evaluation
 
 _DPI = 220
 _MOST = 20_000  # points at which the influence of tokens is drawn

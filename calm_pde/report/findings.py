@@ -13,18 +13,18 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from calm_pde.batch import Batch
 from calm_pde.config import ConfigError
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import Window
 from calm_pde.errors import CalmError, FileError
-from calm_pde.evaluate import answers, data_of, evaluate, for_surrogate
-from calm_pde.metrics import relative_l2
+from calm_pde.metrics.errors import relative_l2
 from calm_pde.models import CalmPDE
+from calm_pde.records.batch import Batch
 from calm_pde.report.kernels import LayerKernels, kernel_weights
 from calm_pde.report.queries import named_layers
 from calm_pde.report.tokens import TokenInfluence, token_influence
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.evaluate import answers, data_of, evaluate, for_surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.checkpoint import load_newest
 from calm_pde.train.config import Recipe, initial_model
 from calm_pde.train.queries import QueryRecord

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from calm_pde.checks import check_coordinates
+from calm_pde.engine.receptive_fields import receptive_field
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box, wrap
 from calm_pde.models import CalmPDE
-from calm_pde.neighbors import receptive_field
-from calm_pde.nn.layer import CalmLayer
+from calm_pde.models.calm.layer import CalmLayer
+from calm_pde.models.checks import check_coordinates
 from calm_pde.report.queries import inside, named_layers, spread_out
 from calm_pde.types import Float, Int, Tensor
 

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from calm_pde.data.picture import draw_plane, middle_plane
 from calm_pde.geometry import Box
-from calm_pde.trajectories import Description
+from calm_pde.records.description import Description
 
 WIDTH = 7.2
 """Inches: a page of text, so that figures are set at their own size and their letters stay as large as they are here."""

@@ -10,7 +10,7 @@ import torch
 
 from calm_pde.geometry import Box, squared_distances, wrap
 from calm_pde.models import CalmPDE
-from calm_pde.nn.layer import CalmLayer
+from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.types import Float, Int, Tensor
 
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from calm_pde.data.picture import field_label
 from calm_pde.geometry import Box
+from calm_pde.records.description import Field
 from calm_pde.report.findings import LayerPath
 from calm_pde.report.kernels import LayerKernels
 from calm_pde.report.panels import (
@@ -35,7 +36,6 @@ from calm_pde.report.panels import (
 )
 from calm_pde.report.queries import spread_out
 from calm_pde.report.tokens import TokenInfluence
-from calm_pde.trajectories import Field
 
 _START, _END = "#56B4E9", "#D55E00"
 _FILL = 0.8  # of a kernel's frame, by its neighbors

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from calm_pde.metrics.scores import Evaluation, FieldErrors, Scores, Spread
 from calm_pde.models.size import num_parameters
 from calm_pde.report.findings import Findings
-from calm_pde.scores import Evaluation, FieldErrors, Scores, Spread
 
 
 def facts(findings: Findings) -> list[list[str]]:

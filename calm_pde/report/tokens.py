@@ -11,7 +11,7 @@ import torch
 from calm_pde.errors import InputError
 from calm_pde.models import CalmPDE
 from calm_pde.report.queries import physical
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.types import Float, Tensor
 
 _VALUES = 2**21  # decoded together

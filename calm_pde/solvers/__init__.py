@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from calm_pde.solvers.airfoil import Airfoil
-from calm_pde.solvers.burgers import Burgers
-from calm_pde.solvers.compressible import Compressible
-from calm_pde.solvers.cylinder import Cylinder
-from calm_pde.solvers.elasticity import Elasticity
-from calm_pde.solvers.navier_stokes import NavierStokes
 from calm_pde.solvers.problem import Problem
-from calm_pde.solvers.steady_airfoil import SteadyAirfoil
+from calm_pde.solvers.problems.airfoil import Airfoil
+from calm_pde.solvers.problems.burgers import Burgers
+from calm_pde.solvers.problems.compressible import Compressible
+from calm_pde.solvers.problems.cylinder import Cylinder
+from calm_pde.solvers.problems.elasticity import Elasticity
+from calm_pde.solvers.problems.navier_stokes import NavierStokes
+from calm_pde.solvers.problems.steady_airfoil import SteadyAirfoil
 
 PROBLEMS: dict[str, type[Problem]] = {
     "burgers": Burgers,

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from calm_pde.config import Config
-from calm_pde.trajectories import Description, Trajectory
+from calm_pde.records.description import Description
+from calm_pde.records.trajectory import Trajectory
 
 
 class Problem(Config, ABC):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from calm_pde.errors import FileError
-from calm_pde.folders import Folder, recover, replace_file, write_folder
+from calm_pde.files.folders import Folder, recover, replace_file, write_folder
 from calm_pde.types import Tensor
 
 _PREFIX = "step_"

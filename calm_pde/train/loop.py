@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from calm_pde.batch import Batch
 from calm_pde.config import differences
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import statistics
 from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.errors import ConfigError, TrainingError
-from calm_pde.folders import make_folder, replace_file
-from calm_pde.metrics import relative_l2, relative_l2_spacetime
+from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
-from calm_pde.surrogate import Surrogate, card_of, load_weights
+from calm_pde.records.batch import Batch
+from calm_pde.surrogate.surrogate import Surrogate, card_of, load_weights
 from calm_pde.threads import threads
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
 from calm_pde.train.config import Recipe, initial_model, model_config

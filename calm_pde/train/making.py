@@ -14,10 +14,10 @@ from calm_pde.data.generate import generate
 from calm_pde.data.storage import DataFile
 from calm_pde.errors import CalmError
 from calm_pde.progress import progress
+from calm_pde.records.trajectory import SPLITS
 from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
 from calm_pde.train.config import DataConfig
-from calm_pde.trajectories import SPLITS
 
 
 def make_missing(data: DataConfig, console: Console) -> None:

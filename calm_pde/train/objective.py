@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from calm_pde.batch import Batch
 from calm_pde.errors import ConfigError, OutsideBoxWarning
-from calm_pde.metrics import relative_l2, relative_l2_spacetime
+from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
 from calm_pde.models.draws import Draws
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.models.stepwise import Stepwise
-from calm_pde.surrogate import Surrogate
+from calm_pde.records.batch import Batch
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.plan import Plan
 from calm_pde.types import Float, Tensor

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from calm_pde.nn.layer import own_queries
+from calm_pde.nn.query_points import own_queries
 from calm_pde.types import Tensor
 
 _MOST = 200  # snapshots

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from calm_pde.errors import FileError
-from calm_pde.files import synced
-from calm_pde.folders import replace_file, write_file
+from calm_pde.files.atomic import synced
+from calm_pde.files.folders import replace_file, write_file
 
 
 class Record:

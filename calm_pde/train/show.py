@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from calm_pde.errors import ConfigError
 from calm_pde.models import CalmPDE
-from calm_pde.models.memory import LiveBytes, predicted_peak, process_bytes
+from calm_pde.models.calm.memory import LiveBytes, predicted_peak, process_bytes
 from calm_pde.models.size import num_parameters
 from calm_pde.train.stages import freeze
 

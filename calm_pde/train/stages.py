@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from calm_pde.errors import ConfigError
 from calm_pde.models import Model
-from calm_pde.models.base import Stage
+from calm_pde.models.contract import Stage
 from calm_pde.models.staged import Staged
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from calm_pde.bench import campaign
-from calm_pde.bench.clock import ClockShow
-from calm_pde.bench.job import SuiteJob
-from calm_pde.bench.measure import Measured
-from calm_pde.bench.result import Result
-from calm_pde.bench.suite import Suite, load_suite
+from calm_pde.bench.measured.clock import ClockShow
+from calm_pde.bench.measured.measure import Measured
+from calm_pde.bench.measured.result import Result
+from calm_pde.bench.runs import campaign
+from calm_pde.bench.runs.job import SuiteJob
+from calm_pde.bench.runs.suite import Suite, load_suite
 from calm_pde.train.loop import Trainer
 from tests.train.runs import RECIPE, SAMPLE
 

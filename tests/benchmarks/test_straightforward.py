@@ -6,7 +6,7 @@ import torch
 
 from benchmarks import straightforward
 from tests.clouds import grid, random_cloud, relative_error
-from tests.models.test_calm import perturbed, small
+from tests.models.calm.test_model import perturbed, small
 
 
 def test_the_straightforward_version_is_the_same_model():

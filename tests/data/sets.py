@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calm_pde.geometry import Box
-from calm_pde.trajectories import Description, Field, Source, Trajectory, generated_split, tensor_grid
+from calm_pde.geometry import Box, tensor_grid
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Source, Trajectory, generated_split
 
 
 def shared_source(count: int = 10, frames: int = 5, side: int = 6, seed: int = 0, **changes: Any) -> Source:

@@ -15,7 +15,7 @@ from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.geometry import Box
-from calm_pde.trajectories import Source, Trajectory
+from calm_pde.records.trajectory import Source, Trajectory
 from tests.data.sets import own_source, shared_source
 
 

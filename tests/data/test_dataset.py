@@ -16,7 +16,8 @@ from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.data.writing import write
 from calm_pde.errors import ConfigError, FileError, InputError
 from calm_pde.models import CalmConfig
-from calm_pde.trajectories import Field, Source
+from calm_pde.records.description import Field
+from calm_pde.records.trajectory import Source
 from tests.data.sets import own_source, shared_source
 
 

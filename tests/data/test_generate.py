@@ -13,8 +13,8 @@ import pytest
 
 from calm_pde.data.generate import generate
 from calm_pde.errors import FileError, InputError
+from calm_pde.records.trajectory import SPLITS
 from calm_pde.solvers import Burgers
-from calm_pde.trajectories import SPLITS
 
 SMALL = Burgers(points=64, frames=3, duration=0.05)
 COMMAND = ["burgers", "--points", "64", "--frames", "3", "--duration", "0.05", "--samples", "40", "--seed", "7"]

@@ -7,8 +7,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from calm_pde.data.picture import draw_plane, field_label, limits, middle_plane
-from calm_pde.geometry import Box
-from calm_pde.trajectories import Description, Field, cell_centers, tensor_grid
+from calm_pde.geometry import Box, cell_centers, tensor_grid
+from calm_pde.records.description import Description, Field
 
 NORM = {"vmin": 0.0, "vmax": 1.0}
 

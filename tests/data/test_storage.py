@@ -15,7 +15,7 @@ import pytest
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
-from calm_pde.trajectories import SPLITS, Source
+from calm_pde.records.trajectory import SPLITS, Source
 from tests.data.sets import own_source, shared_source
 
 SOURCES = {"shared": shared_source, "own": own_source}

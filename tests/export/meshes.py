@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import Delaunay
 
 from calm_pde.export.cells import Geometry, geometry_of
-from calm_pde.trajectories import cell_centers, tensor_grid
+from calm_pde.geometry import cell_centers, tensor_grid
 
 TIMES = np.array([0.0, 0.1, 0.35, 2.0])
 

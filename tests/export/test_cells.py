@@ -7,7 +7,7 @@ import pytest
 
 from calm_pde.errors import InputError
 from calm_pde.export.cells import Image, cell_type, geometry_of
-from calm_pde.trajectories import cell_centers, tensor_grid
+from calm_pde.geometry import cell_centers, tensor_grid
 
 
 def test_types_by_corners_and_dimension():

@@ -11,12 +11,13 @@ from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
 from calm_pde.export import sample_geometry
 from calm_pde.export.arrays import named_arrays
-from calm_pde.geometry import Box
-from calm_pde.predict import predict
-from calm_pde.trajectories import Description, Field, Trajectory, tensor_grid
+from calm_pde.geometry import Box, tensor_grid
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Trajectory
+from calm_pde.surrogate.predict import predict
 from tests.data.sets import own_source, shared_source
 from tests.export.vtk import needed, read_steps, read_vtu
-from tests.test_surrogate import POINTS, STATE, one_thread, small_surrogate  # noqa: F401
+from tests.surrogate.test_surrogate import POINTS, STATE, one_thread, small_surrogate  # noqa: F401
 
 OWN_BOX = Box((-1.0, 0.0), (1.0, 1.0))
 TIMES = [0.0, 0.5, 1.0, 1.5, 2.0]

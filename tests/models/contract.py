@@ -14,8 +14,8 @@ from torch import Tensor
 from calm_pde.config import merged
 from calm_pde.data.statistics import Statistics
 from calm_pde.models import MODELS, Model
-from calm_pde.surrogate import Card, Surrogate
-from calm_pde.trajectories import Field
+from calm_pde.records.description import Field
+from calm_pde.surrogate.surrogate import Card, Surrogate
 from tests.clouds import random_cloud
 
 GRIDS = {1: (24,), 2: (8, 7), 3: (6, 5, 6)}

@@ -8,7 +8,7 @@ import torch
 from calm_pde.errors import InputError
 from calm_pde.models import MODELS
 from calm_pde.models.stepwise import Stepwise
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from tests.clouds import random_cloud, relative_error
 from tests.models.contract import CASES, own_meshes, shared_mesh, surrogate_of
 

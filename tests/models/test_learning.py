@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from calm_pde.bench.cards import card
+from calm_pde.bench.runs.cards import card
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import whole_windows
-from calm_pde.metrics import relative_l2
-from calm_pde.models.aroma import Aroma
+from calm_pde.metrics.errors import relative_l2
+from calm_pde.models.aroma.model import Aroma
+from calm_pde.records.trajectory import Source
 from calm_pde.solvers import Cylinder, NavierStokes
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.record import read_record
-from calm_pde.trajectories import Source
 from tests.train.overfit import navier_stokes, overfitted, scattered, solved
 from tests.train.runs import single_thread
 

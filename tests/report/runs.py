@@ -15,11 +15,12 @@ from rich.console import Console
 from scipy.spatial import Delaunay
 
 from calm_pde.data.writing import write
-from calm_pde.geometry import Box
+from calm_pde.geometry import Box, cell_centers, tensor_grid
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Source, Trajectory, generated_split
 from calm_pde.train.config import Recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
-from calm_pde.trajectories import Description, Field, Source, Trajectory, cell_centers, generated_split, tensor_grid
 from tests.train.runs import single_thread
 
 FRAMES, COUNT = 6, 50

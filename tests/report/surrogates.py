@@ -8,8 +8,8 @@ import torch
 
 import calm_pde as cp
 from calm_pde.data.statistics import Statistics
-from calm_pde.surrogate import Card
-from calm_pde.trajectories import Field
+from calm_pde.records.description import Field
+from calm_pde.surrogate.surrogate import Card
 
 STD = (2.0, 0.5)
 

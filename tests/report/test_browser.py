@@ -13,7 +13,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.report.content import content
 from calm_pde.report.findings import Findings
 from calm_pde.report.page import write_page
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from tests.report import runs
 from tests.report.browser import Opened, browser, open_page
 from tests.report.test_page import differs, pictures, quiet, slide

@@ -17,7 +17,7 @@ from calm_pde.data.windows import Window
 from calm_pde.errors import FileError
 from calm_pde.report.content import content
 from calm_pde.report.findings import Findings
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import initial_model
 from tests.report import runs
 from tests.report.unpacking import unpacked

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calm_pde.metrics.scores import Spread
 from calm_pde.report.curve_figures import error_figure, training_figure
-from calm_pde.scores import Spread
 from tests.report.drawings import FIELDS, TRAINING, evaluation
 
 

@@ -12,10 +12,10 @@ from matplotlib.image import imread
 from PIL import Image
 
 from calm_pde.errors import InputError
+from calm_pde.records.description import Field
 from calm_pde.report import animation, figures
 from calm_pde.report.figures import FigureInputs, figure_inputs, write_figures
 from calm_pde.report.findings import Findings
-from calm_pde.trajectories import Field
 from tests.report.drawings import FIELDS, drawing
 from tests.report.runs import trained
 

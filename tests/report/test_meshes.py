@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calm_pde.geometry import cell_centers, tensor_grid
 from calm_pde.report.meshes import drawn_mesh, grid_triangles, thinned
-from calm_pde.trajectories import cell_centers, tensor_grid
 
 
 def area(points: np.ndarray, triangles: np.ndarray) -> float:

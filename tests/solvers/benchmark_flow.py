@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calm_pde.solvers.cylinder import Channel
+from calm_pde.solvers.problems.cylinder import Channel
 
 STEADY = {"drag": 5.57953523384, "lift": 0.010618948146, "pressure_difference": 0.11752016697}
 CHANNEL = Channel((0.2, 0.2), 0.05, length=2.2)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import Delaunay
 
-from calm_pde.solvers.dual_mesh import DualMesh
-from calm_pde.solvers.euler import Euler
-from calm_pde.solvers.gas import GAMMA, conserved, free_stream, primitive
-from calm_pde.solvers.implicit import BlockSystem, Unsteady
 from calm_pde.solvers.mesh.section import Section
 from calm_pde.solvers.mesh.triangles import TriangleMesh, boundary_edges, counterclockwise
+from calm_pde.solvers.methods.dual_mesh import DualMesh
+from calm_pde.solvers.methods.euler import Euler
+from calm_pde.solvers.methods.gas import GAMMA, conserved, free_stream, primitive
+from calm_pde.solvers.methods.implicit import BlockSystem, Unsteady
 from tests.solvers.exact import riemann
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calm_pde.solvers.gas import GAMMA, primitive
 from calm_pde.solvers.mesh.section import Section
-from calm_pde.solvers.steady_airfoil import Found, steady_flow
+from calm_pde.solvers.methods.gas import GAMMA, primitive
+from calm_pde.solvers.problems.steady_airfoil import Found, steady_flow
 
 PICTURE = Path(__file__).parent.parent.parent / "docs" / "pictures" / "airfoil_pressure.png"
 

@@ -13,15 +13,16 @@ from rich.console import Console
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import whole_windows
 from calm_pde.data.writing import write
-from calm_pde.metrics import relative_l2
+from calm_pde.metrics.errors import relative_l2
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Source, Trajectory
 from calm_pde.solvers import Burgers, NavierStokes, Problem
-from calm_pde.solvers.spectral import interpolate
-from calm_pde.surrogate import Surrogate
+from calm_pde.solvers.methods.spectral import interpolate
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import Recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.record import read_record
 from calm_pde.train.show import Show
-from calm_pde.trajectories import Description, Field, Source, Trajectory
 
 
 def solved(problem: Problem, count: int = 4, seed: int = 0) -> Source:

@@ -23,8 +23,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from calm_pde import cli, folders
+from calm_pde import cli
 from calm_pde.config import merged
+from calm_pde.files import folders
 from calm_pde.train import loop
 from calm_pde.train.checkpoint import load_newest, saved
 from calm_pde.train.config import Recipe

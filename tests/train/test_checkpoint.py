@@ -24,8 +24,8 @@ import pytest
 import torch
 
 from calm_pde.errors import FileError
-from calm_pde.folders import MANIFEST, Folder, write_folder
-from calm_pde.surrogate import Surrogate
+from calm_pde.files.folders import MANIFEST, Folder, write_folder
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train import checkpoint
 from calm_pde.train.checkpoint import Checkpoint, Position, load, load_newest, restore_random, save, saved
 from calm_pde.train.record import Record, read_record

@@ -14,8 +14,8 @@ import torch
 import yaml
 
 from calm_pde.errors import FileError
-from calm_pde.files import replacing
-from calm_pde.surrogate import Surrogate
+from calm_pde.files.atomic import replacing
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.checkpoint import Checkpoint, Position, load, load_newest, save, saved
 from calm_pde.train.record import Record, read_record
 from tests.train import runs

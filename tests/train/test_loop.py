@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.record import read_record
 from tests.train.runs import trainer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from calm_pde.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.checkpoint import load_newest
 from calm_pde.train.config import initial_model, model_config
 from calm_pde.train.queries import QueryRecord

@@ -11,8 +11,8 @@ import yaml
 from rich.console import Console
 
 from calm_pde.errors import ConfigError
-from calm_pde.models.base import Stage
-from calm_pde.surrogate import Surrogate
+from calm_pde.models.contract import Stage
+from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.checkpoint import load_newest
 from calm_pde.train.config import Recipe
 from calm_pde.train.loop import Trainer

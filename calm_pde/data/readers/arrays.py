@@ -13,7 +13,8 @@ from calm_pde.config import suggestion
 from calm_pde.data.readers.base import Reader, existing
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box, periodic_axes
-from calm_pde.trajectories import SPLITS, Description, Field, Source, Split, Trajectory, generated_split
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory, generated_split
 
 _NAMES = ("points", "fields", "times", "cells", "node_type", "features", "parameters", "split")
 

@@ -13,7 +13,7 @@ from pydantic import PositiveInt
 
 from calm_pde.config import Config
 from calm_pde.errors import CalmError, FileError, InputError
-from calm_pde.trajectories import SPLITS, Source, Split
+from calm_pde.records.trajectory import SPLITS, Source, Split
 
 DOWNLOAD_AGAIN = "The download may be incomplete: compare its size with the published one, and fetch it again."
 

@@ -22,8 +22,9 @@ from calm_pde.data.readers.base import (
 )
 from calm_pde.data.readers.stored import StoredArray, hdf5_array, npy_array, opened_hdf5
 from calm_pde.errors import FileError, InputError
-from calm_pde.geometry import Box
-from calm_pde.trajectories import Description, Field, Source, Split, Trajectory, published_split, tensor_grid
+from calm_pde.geometry import Box, tensor_grid
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Source, Split, Trajectory, published_split
 
 _BLOCK_BYTES = 64 * 2**20  # samples stand last on disk: reading them one by one would go through the whole file for each
 _AXES = ("sample", "x", "y", "time")

@@ -12,8 +12,9 @@ from pydantic import NonNegativeInt, PositiveInt
 from calm_pde.data.readers.base import PublishedReader, check_parts, existing_folder, whole
 from calm_pde.data.readers.stored import StoredArray, npy_array
 from calm_pde.errors import FileError
-from calm_pde.geometry import Box
-from calm_pde.trajectories import Description, Field, Source, Split, Trajectory, published_split, tensor_grid
+from calm_pde.geometry import Box, tensor_grid
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Source, Split, Trajectory, published_split
 
 _COORDINATES = (Field(name="x"), Field(name="y"))
 _FLOW = ("density", "velocity_x", "velocity_y", "pressure", "mach")

@@ -14,7 +14,8 @@ from calm_pde.data.readers.base import DOWNLOAD_AGAIN, PublishedReader, damage_n
 from calm_pde.data.readers.tfrecord import Record, features, records
 from calm_pde.errors import FileError
 from calm_pde.geometry import Box
-from calm_pde.trajectories import SPLITS, Description, Field, Source, Split, Trajectory
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory
 
 _FILES: dict[Split, str] = {"train": "train.tfrecord", "validation": "valid.tfrecord", "test": "test.tfrecord"}
 _OF_AIRFOIL = {0: "normal", 2: "airfoil", 4: "inflow"}

@@ -12,8 +12,9 @@ from pydantic import NonNegativeInt, PositiveInt
 from calm_pde.data.readers.base import PublishedReader, check_parts, whole
 from calm_pde.data.readers.stored import StoredArray, hdf5_array, hdf5_attributes, hdf5_names, opened_hdf5
 from calm_pde.errors import FileError, InputError
-from calm_pde.geometry import Box
-from calm_pde.trajectories import Description, Field, Source, Split, Trajectory, published_split, tensor_grid
+from calm_pde.geometry import Box, tensor_grid
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import Source, Split, Trajectory, published_split
 
 _AXES = ("x", "y", "z")
 _SCALAR = {"tensor": "u"}

@@ -13,7 +13,9 @@ from calm_pde.data.readers.base import PublishedReader, existing, existing_folde
 from calm_pde.data.readers.stored import opened_hdf5
 from calm_pde.data.readers.well_layout import Layout, read_layout
 from calm_pde.errors import FileError, InputError
-from calm_pde.trajectories import SPLITS, Description, Field, Source, Split, Trajectory, generated_split, tensor_grid
+from calm_pde.geometry import tensor_grid
+from calm_pde.records.description import Description, Field
+from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory, generated_split
 
 _FOLDERS: dict[Split, str] = {"train": "train", "validation": "valid", "test": "test"}
 _SUFFIXES = (".hdf5", ".h5")

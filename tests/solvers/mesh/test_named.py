@@ -9,11 +9,11 @@ import tyro
 from calm_pde.data.check import check
 from calm_pde.data.generate import generate
 from calm_pde.errors import FileError, InputError
-from calm_pde.solvers.cylinder import Cylinder
-from calm_pde.solvers.inlet import Inlet
 from calm_pde.solvers.mesh.distmesh import circle, rectangle, spaced, triangulate, without
 from calm_pde.solvers.mesh.named import read_named
 from calm_pde.solvers.mesh.triangles import areas, boundary_edges
+from calm_pde.solvers.methods.inlet import Inlet
+from calm_pde.solvers.problems.cylinder import Cylinder
 
 HOLES = (((0.4, 0.3), 0.1), ((0.8, 0.6), 0.12))
 NAMES = {"entry": 11, "exit": 12, "sides": 13, "bodies": 14}

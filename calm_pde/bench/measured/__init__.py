@@ -1,0 +1,1 @@
+"""How time, memory and errors are measured."""

@@ -1,0 +1,78 @@
+"""What a run of a campaign reached, or why it failed, as a file in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calm_pde.errors import ConfigError, FileError
+from calm_pde.files.folders import replace_file
+from calm_pde.metrics.scores import Found
+
+RESULT, FAILURE = "result.json", "failure.json"
+
+
+class Result(Found):
+    """Of a finished run."""
+
+    data: str
+    model: str
+    title: str
+    seed: int
+    kind: str
+    preset: str
+    error: float
+    """The mean relative L2 error on the test split."""
+    sample_spread: float
+    """Its deviation over the test samples."""
+    baseline: float
+    """The same error of the predictor that knows nothing."""
+    baseline_kind: str
+    diverged: int
+    parameters: int
+    latent_size: int | None
+    steps: int
+    epochs: int
+    batch_size: int
+    minutes: float | None
+    """The budget, where there is one."""
+    training_seconds: float
+    seconds_per_step: float
+    step_bytes: int | None
+    inference_seconds: float
+    inference_bytes: int | None
+    curve: tuple[tuple[float, float], ...]
+    """Seconds of training and validation error."""
+    fingerprint: str
+    """Of the data."""
+    commit: str | None
+    machine: str
+    date: str
+
+
+class Failure(Found):
+    """Of a run that did not come to its end."""
+
+    data: str
+    model: str
+    title: str
+    seed: int
+    reason: str
+
+
+def save(run: Path, found: Result | Failure) -> None:
+    """A result takes the place of a failure."""
+    name = RESULT if isinstance(found, Result) else FAILURE
+    replace_file(run / name, found.model_dump_json(indent=1).encode())
+    if isinstance(found, Result):
+        (run / FAILURE).unlink(missing_ok=True)
+
+
+def load(run: Path) -> Result | Failure | None:
+    """What is known of a run; None where it has not come to an end."""
+    for name, form in ((RESULT, Result), (FAILURE, Failure)):
+        if (run / name).exists():
+            try:
+                return form.model_validate_json((run / name).read_bytes())
+            except (ConfigError, OSError) as error:
+                raise FileError(run / name, f"cannot be read ({error})", fix="Remove it to run again.") from error
+    return None

@@ -1,0 +1,142 @@
+"""A campaign: the runs of a suite one after the other, each a run folder of the one training loop, and a table of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from calm_pde.bench.measured.clock import CLOCK, ClockShow
+from calm_pde.bench.measured.latent import latent_size
+from calm_pde.bench.measured.measure import Measured, measured
+from calm_pde.bench.measured.result import Failure, Result, load, save
+from calm_pde.bench.runs.budget import Plan, plan_of
+from calm_pde.bench.runs.cells import Cell
+from calm_pde.errors import CalmError
+from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.metrics.scores import Evaluation
+from calm_pde.models.size import num_parameters
+from calm_pde.surrogate.evaluate import data_of, evaluate
+from calm_pde.surrogate.surrogate import Surrogate
+from calm_pde.train.loop import Interrupted, Trainer
+from calm_pde.train.making import make_missing
+from calm_pde.train.record import read_record
+
+
+class Campaign:
+    """`run` does what is left to do; `found` reads back what is done.
+
+    Args:
+        out: the folder of all runs, plans and tables.
+        report: called after every run, to write the tables anew.
+    """
+
+    def __init__(self, cells: Sequence[Cell], out: Path, console: Console, report: Callable[[], None]) -> None:
+        self.cells, self.out, self.console, self.report = list(cells), out, console, report
+
+    def folder(self, cell: Cell) -> Path:
+        return self.out / "runs" / cell.name
+
+    def found(self) -> dict[str, Result | Failure | None]:
+        """Of each cell by name."""
+        return {cell.name: load(self.folder(cell)) for cell in self.cells}
+
+    def run(self, chosen: Sequence[Cell]) -> None:
+        """Finished runs are not repeated, an interrupted one goes on, a failed one is tried again."""
+        make_folder(self.out)
+        for number, cell in enumerate(chosen, start=1):
+            place = f"[{number}/{len(chosen)}] {cell.title} on {cell.data}, seed {cell.seed}"
+            found = load(self.folder(cell))
+            if isinstance(found, Result):
+                self._say(f"{place}: done before, {_reached(found)}")
+                continue
+            self._say(f"{place} …")
+            found = self._attempt(cell)
+            save(self.folder(cell), found)
+            self._say(f"{place}: {_reached(found)}")
+            self.report()
+        self.report()
+
+    def prepare(self) -> None:
+        """All data files, made where they are missing."""
+        for cell in self.cells:
+            make_missing(cell.recipe.data, self.console)
+
+    def _attempt(self, cell: Cell) -> Result | Failure:
+        """A run that fails, for whatever reason, is told of in the table and does not stop the others."""
+        make_folder(self.folder(cell))
+        try:
+            return self._result(cell)
+        except Interrupted:
+            raise
+        except Exception as error:
+            reason = str(error) if isinstance(error, CalmError) else f"{type(error).__name__}: {error}"
+            return Failure(data=cell.data, model=cell.model, title=cell.title, seed=cell.seed, reason=reason)
+
+    def _result(self, cell: Cell) -> Result:
+        run = self.folder(cell)
+        make_missing(cell.recipe.data, self.console)
+        plan = plan_of(cell, self.out / "plans" / f"{cell.name}.json")
+        show = ClockShow(self.console, run)
+        try:
+            Trainer(plan.recipe, run, show).fit()
+        finally:
+            show.close()
+        surrogate = Surrogate.load(run)
+        file, stride = data_of(surrogate, run)
+        if torch.cuda.is_available():
+            surrogate.model.cuda()
+        evaluation = evaluate(surrogate, file, frame_stride=stride)
+        replace_file(run / "evaluation.json", evaluation.model_dump_json(indent=1).encode())
+        return result_of(cell, plan, surrogate, evaluation, measured(run), run)
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def result_of(cell: Cell, plan: Plan, surrogate: Surrogate, evaluation: Evaluation, measured: Measured, run: Path) -> Result:
+    """All that the table shows of a run."""
+    card, train = surrogate.card, plan.recipe.train
+    name = "relative_l2_spacetime" if cell.metric == "spacetime" else "relative_l2"
+    error, baseline = getattr(evaluation, name), getattr(evaluation.baseline, name)
+    clock = [line for line in read_record(run / CLOCK) if line["validation"] is not None]
+    return Result(
+        data=cell.data,
+        model=cell.model,
+        title=cell.title,
+        seed=cell.seed,
+        kind=card.kind,
+        preset=cell.preset,
+        error=error.mean,
+        sample_spread=error.std,
+        baseline=baseline.mean,
+        baseline_kind=evaluation.baseline.kind,
+        diverged=evaluation.diverged,
+        parameters=num_parameters(surrogate.model),
+        latent_size=latent_size(surrogate.model.config, evaluation.num_points[1]),
+        steps=plan.steps,
+        epochs=train.epochs,
+        batch_size=train.batch_size,
+        minutes=cell.length.minutes,
+        training_seconds=card.metrics["seconds"],
+        seconds_per_step=plan.seconds_per_step,
+        step_bytes=measured.step_bytes,
+        inference_seconds=measured.inference_seconds,
+        inference_bytes=measured.inference_bytes,
+        curve=tuple((line["seconds"], line["validation"]) for line in clock),
+        fingerprint=evaluation.fingerprint,
+        commit=card.provenance.get("commit"),
+        machine=str(card.provenance.get("machine")),
+        date=str(card.metrics.get("date")),
+    )
+
+
+def _reached(found: Result | Failure) -> str:
+    if isinstance(found, Failure):
+        return f"failed: {found.reason}"
+    return (
+        f"test error {found.error:.4f} ({found.baseline_kind} {found.baseline:.4f}), {found.steps} steps "
+        f"in {found.training_seconds / 60:.1f} min"
+    )

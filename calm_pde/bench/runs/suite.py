@@ -1,0 +1,141 @@
+"""Suites: which models meet which data sets, for how long, and what the paper says about each pair."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from calm_pde.bench.runs.cards import Size, problems
+from calm_pde.config import Config, suggestion, yaml_mapping
+from calm_pde.errors import ConfigError
+from calm_pde.models import MODELS
+from calm_pde.train.config import GenerateConfig, recipe_names
+
+Settings = dict[str, Any]
+
+
+class DataEntry(Config):
+    """A data set: what its file is, and which problem's presets and training cards fit it."""
+
+    title: str = ""
+    problem: str
+    recipe: str | None = None
+    """CALM-PDE's recipe, where it is not named as the problem; it also tells the file where none is given."""
+    file: Path | None = None
+    generate: GenerateConfig | None = None
+    fields: tuple[str, ...] = ()
+    frame_stride: PositiveInt = 1
+    metric: Literal["frame", "spacetime"] = "frame"
+    """The test error that is compared: relative L2 frame by frame, or over space and time (the paper's Burgers)."""
+    paper_unit: PositiveFloat = 1.0
+    """What the paper's values of this data set are multiples of."""
+    train: Settings = Field(default_factory=dict)
+    """For all models on this data set."""
+    tiny: Settings = Field(default_factory=dict)
+    """What differs from the problem's smallest data with --small."""
+
+    @model_validator(mode="after")
+    def _is_known(self) -> DataEntry:
+        if self.problem not in problems():
+            raise ValueError(f"problem: there is no {self.problem!r}. {suggestion(self.problem, problems())}")
+        if self.recipe is not None and self.recipe not in recipe_names():
+            raise ValueError(f"recipe: there is no {self.recipe!r}. {suggestion(self.recipe, recipe_names())}")
+        return self
+
+
+class Changes(Config):
+    """Laid over a model's card."""
+
+    model: Settings = Field(default_factory=dict)
+    train: Settings = Field(default_factory=dict)
+
+
+class ModelEntry(Changes):
+    """A model of a suite: a kind, and what differs from its preset and its card."""
+
+    kind: str
+    title: str = ""
+    data: tuple[str, ...] = ()
+    """Data sets that it is trained on; all by default."""
+    small: Changes | None = None
+    """Instead of `model` and `train` with --small."""
+
+
+class Suite(Config):
+    """models × data × seeds."""
+
+    name: str
+    about: str = ""
+    size: Size = "paper"
+    """Of the presets."""
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0,)
+    minutes: PositiveFloat | None = None
+    """Training time of a run; without it and `steps`, the cards' epochs."""
+    steps: PositiveInt | None = None
+    """Of a run, instead of minutes."""
+    train: Settings = Field(default_factory=dict)
+    """For all models on all data sets."""
+    data: Annotated[dict[str, DataEntry], Field(min_length=1)]
+    models: Annotated[dict[str, ModelEntry], Field(min_length=1)]
+    paper: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """By data set and model, as printed; models that are not trained here are shown all the same."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds_by_name(cls, content: Any) -> Any:
+        """A model whose name is a kind is of that kind."""
+        models = content.get("models") if isinstance(content, dict) else None
+        if not isinstance(models, dict):
+            return content
+        filled = {name: entry if isinstance(entry, dict) else {} for name, entry in models.items() if _mapping(name, entry)}
+        return content | {"models": {name: {"kind": name} | entry for name, entry in filled.items()}}
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Suite:
+        if self.minutes is not None and self.steps is not None:
+            raise ValueError("minutes, steps: one of them says how long a run is; leave the other out")
+        for name, entry in self.models.items():
+            if entry.kind not in MODELS:
+                raise ValueError(f"models: {name}: there is no model {entry.kind!r}. {suggestion(entry.kind, list(MODELS))}")
+            for wanted in entry.data:
+                if wanted not in self.data:
+                    raise ValueError(f"models: {name}: data: there is no {wanted!r}. {suggestion(wanted, list(self.data))}")
+        for wanted in self.paper:
+            if wanted not in self.data:
+                raise ValueError(f"paper: there is no data set {wanted!r}. {suggestion(wanted, list(self.data))}")
+        return self
+
+
+def suite_names() -> list[str]:
+    """The suites that come with the package."""
+    return sorted(path.name.removesuffix(".yaml") for path in _shipped().iterdir() if path.name.endswith(".yaml"))
+
+
+def load_suite(name: str) -> Suite:
+    """A shipped suite by name, or a YAML file."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise ConfigError(f"suite: there is no file {name}. Shipped suites: {', '.join(suite_names())}.")
+        text, name = path.read_text(), path.stem
+    elif name in suite_names():
+        text = _shipped().joinpath(f"{name}.yaml").read_text()
+    else:
+        raise ConfigError(f"suite: there is no {name!r}. {suggestion(name, suite_names())} A file of your own ends in .yaml.")
+    try:
+        return Suite.model_validate({"name": name} | yaml_mapping(text, path, "data and models"))
+    except ConfigError as error:
+        raise ConfigError(f"suite {name}: {error}") from None
+
+
+def _mapping(name: object, entry: object) -> bool:
+    if isinstance(entry, dict) or entry is None:
+        return True
+    raise ValueError(f"models: {name}: expected settings, got {entry!r}")
+
+
+def _shipped() -> Any:
+    return resources.files("calm_pde") / "suites"

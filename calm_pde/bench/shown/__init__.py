@@ -1,0 +1,1 @@
+"""How a campaign is shown."""

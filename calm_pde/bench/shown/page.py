@@ -1,0 +1,65 @@
+"""The page of a campaign: tables, bars and curves as one HTML file that runs nothing and asks for nothing."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+
+from calm_pde.bench.runs.suite import Suite
+from calm_pde.bench.shown.drawing import COLORS, bars, curves
+from calm_pde.bench.shown.table import COLUMNS, NOTES, Row, facts, remarks
+
+
+def page(suite: Suite, table: Mapping[str, Sequence[Row]]) -> str:
+    """Every name in it stands there as text, whatever it holds."""
+    models = list(dict.fromkeys(row.model for rows in table.values() for row in rows))
+    colors = {model: place % COLORS for place, model in enumerate(models)}
+    body = [f"<h1>{_safe(suite.name)}</h1>"]
+    body += [f"<p>{_safe(suite.about)}</p>"] if suite.about else []
+    known = "".join(f"<li>{_safe(fact)}</li>" for fact in facts(suite, table))
+    body.append(f'<ul class="facts">{known}</ul>')
+    body += [_section(suite.data[data].title or data, rows, colors) for data, rows in table.items()]
+    notes = "".join(_paragraph(note) for note in NOTES)
+    body.append(f"<section>{notes}</section>")
+    parts = {"title": _safe(suite.name), "style": _asset("page.css"), "body": "\n".join(body)}
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+
+
+def _section(name: str, rows: Sequence[Row], colors: Mapping[str, int]) -> str:
+    drawn = [("Test error", bars(rows, colors)), ("Validation error against training time", curves(rows, colors))]
+    cards = "".join(f'<div class="card"><h3>{title}</h3>{picture}</div>' for title, picture in drawn if picture)
+    paper = " A stroke is the paper's value." if any(row.paper_error is not None for row in rows) else ""
+    notes = [_paragraph(note, "failed" if " failed: " in note else "muted") for note in remarks(rows)]
+    notes.append(_paragraph(f"The smallest error is bold.{paper}"))
+    return (
+        f'<section><h2>{_safe(name)}</h2><div class="pair">{cards}</div><div class="card wide">{_table(rows)}</div>'
+        f"{''.join(notes)}</section>"
+    )
+
+
+def _table(rows: Sequence[Row]) -> str:
+    known = [row.error for row in rows if row.error is not None and math.isfinite(row.error)]
+    head = "".join(f"<th>{_safe(name)}</th>" for name in COLUMNS)
+    lines = []
+    for row in rows:
+        best = "best" if known and row.error == min(known) else "other"
+        cells = [
+            f'<td class="{best if name == "test error" else "other"}">{_safe(text(row))}</td>' for name, text in COLUMNS.items()
+        ]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _paragraph(text: str, kind: str = "muted") -> str:
+    return f'<p class="{kind}">{_safe(text)}</p>'
+
+
+def _asset(name: str) -> str:
+    return (resources.files("calm_pde.bench.shown") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _safe(text: str) -> str:
+    return html.escape(text, quote=True)

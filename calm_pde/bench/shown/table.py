@@ -1,0 +1,194 @@
+"""The table of a campaign: per data set a row for every model, beside the paper's value; as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from calm_pde.bench.measured.result import Failure, Result
+from calm_pde.bench.runs.cards import title
+from calm_pde.bench.runs.cells import Cell
+from calm_pde.bench.runs.suite import Suite
+from calm_pde.models import MODELS
+
+FACTS = ("seed", "commit", "machine", "date", "fingerprint")
+
+
+@dataclass
+class Row:
+    """A model on a data set, over all seeds; one that only the paper has is not `ours`."""
+
+    model: str
+    title: str
+    paper: str = ""
+    """As printed."""
+    paper_error: float | None = None
+    ours: bool = True
+    results: list[Result] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    waiting: int = 0
+
+    @property
+    def error(self) -> float | None:
+        return statistics.fmean(found.error for found in self.results) if self.results else None
+
+    @property
+    def spread(self) -> float | None:
+        """Over seeds, where there are several."""
+        errors = [found.error for found in self.results]
+        return statistics.stdev(errors) if len(errors) > 1 and all(map(math.isfinite, errors)) else None
+
+    def mean(self, value: Callable[[Result], float | None]) -> float | None:
+        """Over seeds, of those that have it."""
+        known = [number for found in self.results if (number := value(found)) is not None]
+        return statistics.fmean(known) if known else None
+
+
+def rows(suite: Suite, cells: Sequence[Cell], found: Mapping[str, Result | Failure | None]) -> dict[str, list[Row]]:
+    """By data set, in the suite's order; models that only the paper has come last."""
+    table: dict[str, list[Row]] = {}
+    for data, entry in suite.data.items():
+        printed = suite.paper.get(data, {})
+        made: dict[str, Row] = {}
+        for cell in cells:
+            if cell.data == data:
+                row = made.setdefault(cell.model, _row(cell.model, cell.title, printed, entry.paper_unit))
+                result = found.get(cell.name)
+                if isinstance(result, Result):
+                    row.results.append(result)
+                elif isinstance(result, Failure):
+                    row.failures.append(result)
+                else:
+                    row.waiting += 1
+        for model in printed.keys() - made.keys():
+            made[model] = _row(model, title(model) if model in MODELS else model, printed, entry.paper_unit)
+            made[model].ours = False
+        known = [*suite.models, *printed]
+        table[data] = sorted(made.values(), key=lambda row: known.index(row.model))
+    return table
+
+
+def _row(model: str, name: str, printed: Mapping[str, str], unit: float) -> Row:
+    if model not in printed:
+        return Row(model, name)
+    number = re.match(r"\s*([0-9.]+)", printed[model])
+    return Row(model, name, paper(printed[model], unit), float(number[1]) * unit if number else None)
+
+
+def paper(printed: str, unit: float) -> str:
+    """A value as the paper has it, with the power of ten that stands over its column."""
+    return printed if unit == 1 else f"{printed} × {unit:g}"
+
+
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "model": lambda row: row.title,
+    "test error": lambda row: error_text(row),
+    "paper": lambda row: row.paper or "–",
+    "parameters": lambda row: _whole(row.mean(lambda found: found.parameters)),
+    "latent size": lambda row: _whole(row.mean(lambda found: found.latent_size)),
+    "training step": lambda row: seconds_text(row.mean(lambda found: found.seconds_per_step)),
+    "step memory": lambda row: bytes_text(row.mean(lambda found: found.step_bytes)),
+    "inference": lambda row: seconds_text(row.mean(lambda found: found.inference_seconds)),
+    "inference memory": lambda row: bytes_text(row.mean(lambda found: found.inference_bytes)),
+    "steps": lambda row: _whole(row.mean(lambda found: found.steps)),
+    "training": lambda row: seconds_text(row.mean(lambda found: found.training_seconds)),
+    "preset": lambda row: row.results[0].preset if row.results else "–",
+}
+NOTES = (
+    "Test error: mean relative L2 of all test trajectories and frames after the first, mean ± deviation over seeds.",
+    "Training step: mean over the schedule, measured before the run. Inference: per trajectory in a batch of 8.",
+    "Memory: the peak of a training step at the end of the schedule and of that inference, each beyond what the process held "
+    "before, in a process of its own.",
+)
+
+
+def error_text(row: Row) -> str:
+    if row.error is None:
+        return "failed" if row.failures else "not run yet" if row.ours else "–"
+    diverged = sum(found.diverged for found in row.results)
+    words = f"{row.error:.4f}" if math.isfinite(row.error) else "diverged"
+    words += f" ± {row.spread:.4f}" if row.spread is not None else ""
+    if diverged and math.isfinite(row.error):
+        words += f", {diverged} samples diverged"
+    left = [f"{len(row.failures)} failed"] * bool(row.failures) + [f"{row.waiting} not run yet"] * bool(row.waiting)
+    return ", ".join([words, *left])
+
+
+def markdown(suite: Suite, table: Mapping[str, Sequence[Row]]) -> str:
+    """All data sets one after the other; names are shown as they are, whatever they hold."""
+    lines = [f"# {_plain(suite.name)}", ""]
+    lines += [f"{_plain(suite.about)}", ""] if suite.about else []
+    lines += [f"- {_plain(fact)}" for fact in facts(suite, table)] + [""]
+    for data, found in table.items():
+        lines += [f"## {_plain(suite.data[data].title or data)}", ""]
+        lines += [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+        lines += [f"| {' | '.join(_plain(text(row)) for text in COLUMNS.values())} |" for row in found]
+        lines += ["", *(_plain(note) for note in remarks(found)), ""]
+    return "\n".join([*lines, *NOTES]) + "\n"
+
+
+def facts(suite: Suite, table: Mapping[str, Sequence[Row]]) -> list[str]:
+    """What stands over every number: budget, seeds, commits and machines."""
+    results = [found for found_rows in table.values() for row in found_rows for found in row.results]
+    budgets = sorted({found.minutes for found in results if found.minutes is not None})
+    words = [f"seeds {', '.join(map(str, sorted({found.seed for found in results})))}"] if results else []
+    words += [f"budget {', '.join(f'{minutes:g}' for minutes in budgets)} min of training per run"] if budgets else []
+    words += [f"batch size {', '.join(map(str, sorted({found.batch_size for found in results})))}"] if results else []
+    words += [f"commit {name}" for name in sorted({found.commit or "not known" for found in results})]
+    words += [f"on {name}" for name in sorted({found.machine for found in results})]
+    words += [f"last run {max(found.date for found in results)}"] if results else []
+    return words
+
+
+def remarks(found: Sequence[Row]) -> list[str]:
+    """What a reader must know beside a table: the trivial predictor and the runs that failed."""
+    results = [result for row in found for result in row.results]
+    words = []
+    if results:
+        words.append(f"{results[0].baseline_kind.capitalize()}: {results[0].baseline:.4f}.")
+    words += [f"{failure.title}, seed {failure.seed}, failed: {failure.reason}" for row in found for failure in row.failures]
+    return words
+
+
+def comma_separated(table: Mapping[str, Sequence[Row]]) -> str:
+    """A line per run with all its numbers, unrounded; the curve is left out."""
+    names = [name for name in Result.model_fields if name != "curve"]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*names, "paper", "reason"])
+    for data, found in table.items():
+        for row in found:
+            for result in row.results:
+                writer.writerow([*(getattr(result, name) for name in names), row.paper, ""])
+            for failure in row.failures:
+                writer.writerow([*(getattr(failure, name, "") for name in names), row.paper, failure.reason])
+            if not row.ours:
+                known = {"data": data, "model": row.model, "title": row.title}
+                writer.writerow([*(known.get(name, "") for name in names), row.paper, ""])
+    return out.getvalue()
+
+
+def seconds_text(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value:.3g} s" if value < 120 else f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
+
+
+def bytes_text(value: int | float | None) -> str:
+    return "–" if value is None else f"{value / 2**20:,.0f} MiB"
+
+
+def _whole(value: float | None) -> str:
+    return "–" if value is None else f"{round(value):,}"
+
+
+def _plain(text: str) -> str:
+    """Markdown in which the text stands as it is."""
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))

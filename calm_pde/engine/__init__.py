@@ -1,0 +1,1 @@
+"""The continuous convolution and the latent steps."""

@@ -1,0 +1,1 @@
+"""Writing that never leaves half a file, and folders that are verified before use."""

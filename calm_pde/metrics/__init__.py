@@ -1,0 +1,1 @@
+"""Errors of predicted fields, and the numbers of an evaluation."""

@@ -1,0 +1,137 @@
+"""The numbers that an evaluation finds, and the table that shows them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict
+from rich.table import Table
+
+from calm_pde.config import Config
+from calm_pde.records.trajectory import Split
+
+
+class Found(Config):
+    """Numbers that may be infinite or NaN, where a surrogate diverged."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+
+class Spread(Found):
+    """Over samples; a single one deviates by 0."""
+
+    mean: float
+    std: float
+
+
+class Band(Found):
+    """Errors of the Fourier modes of one band, over all samples and frames."""
+
+    relative_l2: float
+    rmse: float
+
+
+class FieldErrors(Found):
+    """Of one field; the last three over all samples, frames and points at once."""
+
+    name: str
+    unit: str = ""
+    relative_l2: Spread
+    relative_l2_spacetime: Spread
+    frames: tuple[Spread, ...]
+    """The relative L2 of each frame."""
+    rmse: float
+    normalized_rmse: float
+    """rms(û − u)/rms(u)."""
+    max_error: float
+    bands: dict[str, Band] = {}  # noqa: RUF012 - pydantic copies it
+    """By wave number, on full periodic grids."""
+
+
+class Scores(Found):
+    """How far one predictor is from the truth; the overall numbers are means over frames and fields."""
+
+    relative_l2: Spread
+    relative_l2_spacetime: Spread
+    fields: tuple[FieldErrors, ...]
+
+
+class Baseline(Scores):
+    """A predictor that knows nothing: the initial state for ever, or the mean of the training fields."""
+
+    kind: Literal["persistence", "training mean"]
+
+
+class Drift(Found):
+    """|∫u(t) − ∫u(0)| / ∫|u(0)| per frame, mean over samples."""
+
+    field: str
+    integral: Literal["mean over points", "cell measures"]
+    prediction: tuple[float, ...]
+    truth: tuple[float, ...]
+
+
+class Timing(Found):
+    """Seconds per trajectory in the median, ours after one warm-up and in batches, the solver's as the data file knows it."""
+
+    seconds: float
+    solver_seconds: float | None
+    speedup: float | None
+    batch_size: int
+    device: str
+    threads: int
+
+
+class Evaluation(Scores):
+    """All that `evaluate` finds, as JSON with `model_dump_json`."""
+
+    data: str
+    fingerprint: str
+    split: Split
+    num_samples: int
+    num_points: tuple[int, int]
+    """Of the smallest and of the largest mesh."""
+    times: tuple[float, ...]
+    """Of the frames that are compared, physical, from the initial state."""
+    legacy_padding_metric: bool
+    diverged: int
+    """Samples with answers that are not finite."""
+    trajectories: tuple[int, ...]
+    """Which of the data file the samples are."""
+    sample_errors: tuple[float, ...]
+    """The relative L2 of each, mean over frames and fields."""
+    baseline: Baseline
+    conserved: tuple[Drift, ...]
+    timing: Timing
+
+
+def table(evaluation: Evaluation) -> Table:
+    """The headline, each field, the trivial predictor beside them, and the times."""
+    baseline, timing = evaluation.baseline, evaluation.timing
+    shown = Table(title=f"{evaluation.data}, {evaluation.split}: {evaluation.num_samples} samples")
+    for name in ("field", "relative L2", "space-time", "RMSE", "largest", baseline.kind):
+        shown.add_column(name, justify="left" if name == "field" else "right", no_wrap=name != "field")
+    for ours, other in zip(evaluation.fields, baseline.fields, strict=True):
+        name = f"{ours.name} [{ours.unit}]" if ours.unit else ours.name
+        numbers = [f"{value:.3g}" for value in (ours.rmse, ours.max_error)]
+        shown.add_row(name.replace("[", r"\["), *_spreads(ours), *numbers, _spreads(other)[0])
+    shown.add_section()
+    shown.add_row("all", *_spreads(evaluation), "", "", _spreads(baseline)[0])
+    lines = [f"{timing.seconds:.3g} s per trajectory in batches of {timing.batch_size} on {timing.device}"]
+    if timing.solver_seconds is not None:
+        lines[0] += f"; the solver {timing.solver_seconds:.3g} s on one core, {timing.speedup:.3g} times ours"
+    for drift in evaluation.conserved:
+        worst = f"{max(drift.prediction):.2g}, of the truth {max(drift.truth):.2g}"
+        lines.append(f"largest drift of {drift.field} ({drift.integral}): {worst}")
+    if evaluation.legacy_padding_metric:
+        lines.append("relative errors count padded points, as the published ones do")
+    if evaluation.diverged:
+        lines.append(f"{evaluation.diverged} samples diverged")
+    shown.caption = "\n".join(lines)
+    return shown
+
+
+def _spreads(found: Scores | FieldErrors) -> tuple[str, str]:
+    both = found.relative_l2, found.relative_l2_spacetime
+    first, second = (f"{value.mean:.4f}±{value.std:.4f}" for value in both)
+    return first, second

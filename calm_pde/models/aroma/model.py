@@ -1,0 +1,142 @@
+"""AROMA: tokens of a field by cross attention, their next frame by diffusion, and the field at any points from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from pydantic import model_validator
+from torch import nn
+
+from calm_pde.errors import InputError
+from calm_pde.models.aroma.autoencoder import Autoencoder, AutoencoderConfig
+from calm_pde.models.aroma.dynamics import Dynamics, DynamicsConfig
+from calm_pde.models.aroma.presets import PRESETS
+from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
+from calm_pde.models.contract import Mesh, ModelConfig, Stage
+from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.models.draws import Draws
+from calm_pde.models.point_features import shown
+from calm_pde.models.staged import Frames, Staged
+from calm_pde.models.stepwise import whole_frames
+from calm_pde.types import Float, Tensor
+
+
+class AromaConfig(ModelConfig):
+    """All sizes of an AROMA; `preset` has the paper's, and `…_small` twins of them."""
+
+    presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    stages: ClassVar[tuple[Stage, ...]] = (Stage("autoencoder", 1), Stage("dynamics", 2))
+
+    autoencoder: AutoencoderConfig
+    dynamics: DynamicsConfig = DynamicsConfig()
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> AromaConfig:
+        if self.in_channels != self.out_channels:
+            raise ValueError(f"out_channels must be in_channels, {self.in_channels}, got {self.out_channels}")
+        if self.node_types:
+            raise ValueError("aroma is not told the kinds of points; leave node_types out")
+        return self
+
+    def build(self, mesh: Mesh | None = None, seed: int = 0) -> Aroma:
+        return Aroma(self, seed)
+
+
+class Aroma(Staged):
+    """u(t) = decode(z(t)), z(t + 1) refined from noise given z(t), z(0) the mean of encode(u(0)); whole frames only."""
+
+    def __init__(self, config: AromaConfig, seed: int = 0) -> None:
+        super().__init__()
+        self.config: AromaConfig = config
+        sizes, generator = config.autoencoder, torch.Generator().manual_seed(seed)
+        self.autoencoder = Autoencoder(sizes, config.dim, config.in_channels, generator)
+        self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, generator)
+
+    def encode(
+        self, values: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
+    ) -> Float[Tensor, "batch token channel"]:
+        """The mean tokens of the values (batch, point, channel)."""
+        check_state(values, points, mask, self.config.dim, self.config.in_channels, next(self.parameters()).dtype)
+        check_node_type(node_type, self.config.node_types, values, mask)
+        return self._encoded(values, points, mask)
+
+    def advance(self, z: Float[Tensor, "batch token channel"], num_steps: int) -> Float[Tensor, "batch time token channel"]:
+        """z itself, then the tokens after each of `num_steps` frames."""
+        return self.dynamics.trajectory(z, len(frames(num_steps, None)))
+
+    def decode(
+        self, zs: Float[Tensor, "batch time token channel"], queries: Float[Tensor, "*cloud query dim"]
+    ) -> Float[Tensor, "batch time query out"]:
+        """Fields at the queries, frame by frame, which bounds the memory that the attention takes."""
+        where = shown(queries, None)
+        return torch.stack([self.autoencoder.decoder(z, where) for z in zs.unbind(dim=1)], dim=1)
+
+    def forward(
+        self,
+        values: Tensor,
+        points: Tensor,
+        num_steps: int | None = None,
+        queries: Tensor | None = None,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> Tensor:
+        z, count = self.encode(values, points, mask, node_type), len(frames(num_steps, None))
+        if count == 0:
+            raise InputError("num_steps", expected="at least 1", got="0", fix="Use encode and decode to reconstruct the state.")
+        zs = self.advance(z, count)[:, 1:]
+        if queries is None:
+            return self._at_points(zs, points, mask)
+        check_coordinates("queries", queries, self.config.dim, values.dtype)
+        check_one_per_sample("queries", queries, tuple(values.shape[:1]), "values")
+        check_finite("queries", queries)
+        return self.decode(zs, queries)
+
+    def rollout(
+        self,
+        values: Tensor,
+        points: Tensor,
+        times: Sequence[float],
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> Tensor:
+        """The state as it is given, then the frames at `times`, which are whole."""
+        z, wanted = self.encode(values, points, mask, node_type), whole_frames(times)
+        first = (values if mask is None else values.masked_fill(~mask[..., None], 0.0))[:, None]
+        if not wanted:
+            return first
+        return torch.cat([first, self._at_points(self.advance(z, wanted[-1])[:, wanted], points, mask)], dim=1)
+
+    def part(self, stage: str) -> nn.Module:
+        return {"autoencoder": self.autoencoder, "dynamics": self.dynamics}[stage]
+
+    def stage_losses(self, stage: str, frames: Frames, draws: Draws) -> Float[Tensor, "batch"]:
+        """Of the autoencoder on single frames; of the dynamics on two, between the mean tokens of a frozen autoencoder."""
+        values, points, mask, _ = frames
+        if stage == "autoencoder":
+            return self.autoencoder.losses(values[:, 0], points, mask, draws)
+        with torch.no_grad():
+            before, after = (self._encoded(values[:, frame], points, mask).to(values) for frame in (0, 1))
+        return self.dynamics.losses(before, after, draws)
+
+    @torch.no_grad()
+    def prepare(self, stage: str, training: Iterable[Frames]) -> None:
+        """Mean and deviation of the tokens over all training frames, where the dynamics standardizes them."""
+        if stage != "dynamics" or not self.config.dynamics.standardize:
+            return
+        total = count = 0
+        for values, points, mask, _ in training:
+            for frame in values.unbind(dim=1):
+                z = self._encoded(frame, points, mask).double().flatten(0, 1)
+                total, count = total + torch.stack([z.sum(dim=0), z.square().sum(dim=0)]), count + len(z)
+        mean, square = torch.as_tensor(total / max(1, count))
+        self.dynamics.mean.copy_(mean)
+        self.dynamics.std.copy_((square - mean.square()).clamp(min=1e-12).sqrt())
+
+    def _encoded(self, values: Tensor, points: Tensor, mask: Tensor | None) -> Tensor:
+        return self.autoencoder.encoder(values, points, mask)[0]
+
+    def _at_points(self, zs: Tensor, points: Tensor, mask: Tensor | None) -> Tensor:
+        u = self.decode(zs, shown(points, mask))
+        return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)

@@ -1,0 +1,122 @@
+"""All sizes and switches of a CALM-PDE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from calm_pde.config import Config
+from calm_pde.engine.kernel_features import Weighting
+from calm_pde.engine.plan import DEFAULT_BUDGET
+from calm_pde.geometry import periodic_axes
+from calm_pde.models.calm.presets import PRESETS
+from calm_pde.models.contract import Mesh, ModelConfig
+
+if TYPE_CHECKING:
+    from calm_pde.models.calm.model import CalmPDE
+
+Percentile = Annotated[float, Field(gt=0, le=1)]
+
+
+class EncoderConfig(Config):
+    """One entry per layer, from the input to the latent tokens."""
+
+    channels: tuple[PositiveInt, ...]
+    num_queries: tuple[PositiveInt, ...]
+    receptive_field: tuple[Percentile, ...]
+    temperature: tuple[PositiveFloat, ...]
+    mesh_prior: tuple[bool, ...] = ()
+    """Which layers' queries start as a random sample of the mesh; empty for none."""
+
+    _external_layers = 0
+
+    @model_validator(mode="after")
+    def _one_entry_per_layer(self) -> EncoderConfig:
+        learned = len(self.channels)
+        wanted = {
+            "num_queries": learned,
+            "receptive_field": learned + self._external_layers,
+            "temperature": learned + self._external_layers,
+            "mesh_prior": learned if self.mesh_prior else 0,
+        }
+        for name, count in wanted.items():
+            if len(getattr(self, name)) != count:
+                raise ValueError(f"{name} needs {count} entries beside {learned} channels, got {len(getattr(self, name))}")
+        if learned + self._external_layers == 0:
+            raise ValueError("at least one layer is needed, got no channels")
+        return self
+
+
+class DecoderConfig(EncoderConfig):
+    """One entry per layer; the last, external layer has a receptive field and a temperature only."""
+
+    _external_layers = 1
+
+
+class ProcessorConfig(Config):
+    """The transformer over latent tokens; `width` defaults to twice the latent channels."""
+
+    width: PositiveInt | None = None
+    heads: PositiveInt = 8
+    blocks: PositiveInt = 2
+    fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 64
+    fourier_std: PositiveFloat = 6.0
+
+
+class CalmConfig(ModelConfig):
+    """All sizes and switches of a CALM-PDE; `preset` has the paper's, `build` makes the model.
+
+    Args:
+        task: `rollout` in time; `steady` maps input features to one field by one residual step; `autoencoder` has no
+            processor and reconstructs its input.
+        node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
+        learnable_queries: False keeps the query points where they start.
+        kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
+        memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
+    """
+
+    presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+
+    encoder: EncoderConfig
+    decoder: DecoderConfig
+    processor: ProcessorConfig = ProcessorConfig()
+    task: Literal["rollout", "steady", "autoencoder"] = "rollout"
+    node_type_width: PositiveInt = 4
+    integrator: Literal["euler", "heun", "rk4"] = "euler"
+    substeps: PositiveInt = 1
+    learnable_queries: bool = True
+    modulation: bool = True
+    weighting: Weighting = "softmax"
+    kernel: Literal["mlp", "distance"] = "mlp"
+    kernel_width: PositiveInt = 32
+    fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 32
+    fourier_std: PositiveFloat = 6.0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    memory_budget: Annotated[int, Field(ge=2**20)] = DEFAULT_BUDGET
+
+    @property
+    def latent_channels(self) -> int:
+        return self.encoder.channels[-1]
+
+    @property
+    def processor_width(self) -> int:
+        return self.processor.width or 2 * self.latent_channels
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> CalmConfig:
+        periodic_axes(self.periodic, self.dim)
+        if self.processor_width % self.processor.heads:
+            raise ValueError(
+                f"processor.heads must divide the processor's width {self.processor_width}, got {self.processor.heads}"
+            )
+        if self.kernel == "distance" and self.weighting != "softmax":
+            raise ValueError(f"the distance kernel is itself a softmax; leave weighting out, got {self.weighting!r}")
+        if len(set(self.node_types)) != len(self.node_types):
+            raise ValueError(f"node_types must differ from one another, got {self.node_types}")
+        return self
+
+    def build(self, mesh: Mesh | None = None, seed: int = 0) -> CalmPDE:
+        from calm_pde.models.calm.model import CalmPDE
+
+        return CalmPDE(self, mesh=mesh, seed=seed)

@@ -1,0 +1,59 @@
+"""A hierarchy of CALM layers, each reading the points where the one before it answered: an encoder or a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from torch import nn
+
+from calm_pde.engine.receptive_fields import Neighbors
+from calm_pde.models.calm.layer import CalmLayer, count_clouds, rows_first, rows_inside, without_masked
+from calm_pde.types import Bool, Float, Tensor
+
+
+class Hierarchy(nn.ModuleList):
+    """l_k(… l_1(f, 𝒜, A₁) …, A_k); a mask belongs to the first layer's points, external queries to the last layer."""
+
+    def __iter__(self) -> Iterator[CalmLayer]:
+        return cast(Iterator[CalmLayer], super().__iter__())
+
+    def convolve(
+        self,
+        x: Float[Tensor, "*batch point in"],
+        points: Float[Tensor, "*cloud point dim"],
+        queries: Float[Tensor, "*ask query dim"] | None = None,
+        mask: Bool[Tensor, "*sample point"] | None = None,
+        neighbors: tuple[Neighbors, ...] | None = None,
+    ) -> tuple[Float[Tensor, "*batch query out"], Float[Tensor, "*ask query dim"]]:
+        """Features at the last layer's queries, and those queries; arguments are trusted. Rows stay inside in between."""
+        lead = x.shape[:-2]
+        if mask is not None:
+            points, x = without_masked(points, x, mask)
+        rows = None
+        for depth, layer in enumerate(self):
+            outside = queries if layer.queries is None else None
+            where = layer.where(outside)
+            clouds = count_clouds(lead, points, where, mask)
+            rows = rows_inside(x, clouds) if rows is None else regrouped(rows, clouds)
+            rows = layer.convolve_rows(rows, points, outside, mask, None if neighbors is None else neighbors[depth])
+            points, mask = where, None
+        return (x if rows is None else rows_first(rows, lead).to(x.dtype)), points
+
+    def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> tuple[Neighbors, ...]:
+        """The receptive fields of all layers."""
+        found = []
+        for layer in self:
+            outside = queries if layer.queries is None else None
+            found.append(layer.neighbors(points, outside, mask))
+            points, mask = layer.where(outside), None
+        return tuple(found)
+
+
+def regrouped(x: Float[Tensor, "cloud point row channel"], clouds: int) -> Tensor:
+    """The samples as rows of one cloud, or as clouds of their own."""
+    if clouds == len(x):
+        return x
+    if clouds == 1:
+        return x.transpose(0, 1).flatten(1, 2)[None]
+    return x[0].unflatten(1, (clouds, -1)).transpose(0, 1).contiguous()

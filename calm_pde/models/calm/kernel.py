@@ -1,0 +1,77 @@
+"""Kernels of the continuous convolution k(a − α), with their weights."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+from torch import nn
+
+from calm_pde.engine.convolution import Geometry
+from calm_pde.engine.kernel_features import Weighting, distance_matrices, mlp_features
+from calm_pde.nn.fourier import RandomFourierFeatures
+from calm_pde.nn.pointwise import linear
+from calm_pde.types import Tensor
+
+
+class MLPKernel(nn.Module):
+    """k(a − α) = (W₂ σ((W₁ RFF(a − α) + b₁) ⊙ γ_a + β_a) + b₂) · distance weight (paper, modulated kernel function).
+
+    `filters` holds W₂ as (hidden, in, out) and, in its last row, the base filter b₂ that every translation shares.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        dim: int,
+        *,
+        weighting: Weighting,
+        temperature: float,
+        num_modulated: int | None,
+        width: int,
+        fourier_width: int,
+        fourier_std: float,
+        generator: torch.Generator | None,
+    ) -> None:
+        super().__init__()
+        self.weighting: Weighting = weighting
+        self.temperature = temperature
+        self.fourier = RandomFourierFeatures(dim, fourier_width, fourier_std, generator)
+        self.hidden = linear(fourier_width, width, generator)
+        self.filters = nn.Parameter(torch.empty(width + 1, in_channels, out_channels))
+        residual, base = 1 / math.sqrt(width), math.sqrt(3 / in_channels)
+        nn.init.uniform_(self.filters[:-1], -residual, residual, generator=generator)
+        nn.init.uniform_(self.filters[-1:], -base, base, generator=generator)
+        self.scale = self.shift = None
+        if num_modulated is not None:
+            self.scale = nn.Parameter(torch.rand(num_modulated, width, generator=generator))
+            self.shift = nn.Parameter(torch.zeros(num_modulated, width))
+
+    @property
+    def geometry(self) -> Geometry:
+        return partial(mlp_features, weighting=self.weighting, temperature=self.temperature)
+
+    @property
+    def geometry_parameters(self) -> tuple[Tensor, ...]:
+        fixed = (self.fourier.frequencies, self.hidden.weight, self.hidden.bias)
+        return fixed if self.scale is None or self.shift is None else (*fixed, self.scale, self.shift)
+
+
+class DistanceKernel(nn.Module):
+    """k_io(a − α) = softmax(−relative distance/T_io): weights by distance alone, one learnable temperature per filter."""
+
+    filters = None
+
+    def __init__(self, in_channels: int, out_channels: int, temperature: float) -> None:
+        super().__init__()
+        self.log_temperature = nn.Parameter(torch.full((in_channels, out_channels), math.log(temperature)))
+
+    @property
+    def geometry(self) -> Geometry:
+        return distance_matrices
+
+    @property
+    def geometry_parameters(self) -> tuple[Tensor, ...]:
+        return (self.log_temperature,)

@@ -1,0 +1,318 @@
+"""The CALM layer: a continuous convolution from an input cloud to learned or given query points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import nn
+
+from calm_pde.engine.convolution import Work, convolve
+from calm_pde.engine.kernel_features import Weighting
+from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, Sizes, check_budget, plan
+from calm_pde.engine.receptive_fields import Neighbors, Vicinity, neighborhood_size, receptive_field
+from calm_pde.errors import ConfigError, InputError
+from calm_pde.geometry import periodic_axes
+from calm_pde.models.calm.kernel import DistanceKernel, MLPKernel
+from calm_pde.models.checks import (
+    check_coordinates,
+    check_finite,
+    check_mask,
+    check_neighbors,
+    check_one_per_sample,
+    check_values,
+    warn_outside_box,
+)
+from calm_pde.nn.pointwise import PointwiseMLP, linear
+from calm_pde.nn.query_points import query_start
+from calm_pde.types import Bool, Float, Tensor
+
+
+class CalmLayer(nn.Module):
+    """l(f, 𝒜, A)_o(a_j) = σ(Σ_i Σ_{m ∈ RF(a_j)} f_i(α_m)·k_io(a_j − α_m) + b_o), between pointwise maps.
+
+    With `num_queries` the layer owns its query points, learns them (`learnable_queries`) and modulates its kernel at each.
+    With `num_queries=None` it is a decoder's last layer: the queries come with the call, and there is no modulation, no σ
+    and no MLP behind the convolution.
+
+    Args:
+        receptive_field: the percentile p in (0, 1]; each query sees ⌊p·(N − 1)⌋ + 1 of N points.
+        temperature: T of the distance weighting; the starting value of every filter with `kernel="distance"`.
+        weighting: `softmax` over the distances, `mean` (1/M), or `none`; of the MLP kernel.
+        kernel: `mlp`, or `distance` for weights by distance alone, which has no base filter and no modulation.
+        memory_budget: bytes that the convolution may hold beside its inputs and outputs, forward and backward.
+        mesh: the queries start as a random sample of these points (point, dim) instead of uniformly.
+    """
+
+    queries: Tensor | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        dim: int,
+        *,
+        num_queries: int | None,
+        receptive_field: float,
+        temperature: float = 1.0,
+        periodic: bool | Sequence[bool] = False,
+        weighting: Weighting = "softmax",
+        kernel: Literal["mlp", "distance"] = "mlp",
+        modulation: bool = True,
+        learnable_queries: bool = True,
+        kernel_width: int = 32,
+        fourier_width: int = 32,
+        fourier_std: float = 6.0,
+        dropout: float = 0.0,
+        memory_budget: int = DEFAULT_BUDGET,
+        mesh: Float[Tensor, "point dim"] | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        _check_sizes(in_channels=in_channels, out_channels=out_channels, dim=dim, kernel_width=kernel_width)
+        if num_queries is not None:
+            _check_sizes(num_queries=num_queries)
+        if not 0 < receptive_field <= 1:
+            raise ConfigError(
+                f"receptive_field: expected a share of the points in (0, 1], got {receptive_field}. 0.01 sees 1 %."
+            )
+        if not (temperature > 0 and math.isfinite(temperature)):
+            raise ConfigError(f"temperature: expected a finite number > 0, got {temperature}. The paper uses 0.1 to 1.")
+        if fourier_width < 2 or fourier_width % 2:
+            raise ConfigError(f"fourier_width: expected an even number ≥ 2 (sines and cosines), got {fourier_width}.")
+        if kernel == "distance" and weighting != "softmax":
+            raise ConfigError(f"weighting: the distance kernel is itself a softmax, got weighting={weighting!r}. Leave it out.")
+        self.in_channels, self.out_channels, self.dim = in_channels, out_channels, dim
+        self.num_queries = num_queries
+        self.receptive_field = receptive_field
+        self.periodic = periodic_axes(periodic, dim)
+        self.memory_budget = check_budget(memory_budget)
+        self._warned: set[str] = set()
+        self._vicinity = Vicinity()
+
+        self.mix = linear(in_channels, in_channels, generator)
+        if in_channels == 1:  # a single factor from U(−1, 1) may start near 0 and hide the input for long: ±1 instead
+            nn.init.constant_(self.mix.weight, math.copysign(1.0, float(self.mix.weight.detach())))
+        self.kernel: MLPKernel | DistanceKernel
+        if kernel == "mlp":
+            self.kernel = MLPKernel(
+                in_channels,
+                out_channels,
+                dim,
+                weighting=weighting,
+                temperature=temperature,
+                num_modulated=num_queries if modulation else None,
+                width=kernel_width,
+                fourier_width=fourier_width,
+                fourier_std=fourier_std,
+                generator=generator,
+            )
+        else:
+            self.kernel = DistanceKernel(in_channels, out_channels, temperature)
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+        self.dropout = nn.Dropout(dropout)
+        self.mlp = None if num_queries is None else PointwiseMLP(out_channels, 4 * out_channels, generator, dropout)
+        if num_queries is None:
+            self.queries = None
+        elif learnable_queries:
+            self.queries = nn.Parameter(query_start(num_queries, dim, mesh, generator))
+        else:
+            self.register_buffer("queries", query_start(num_queries, dim, mesh, generator))
+
+    def forward(
+        self,
+        x: Tensor,
+        points: Tensor,
+        queries: Tensor | None = None,
+        mask: Tensor | None = None,
+        neighbors: Neighbors | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Features at the queries, (*batch, query, out), and the queries.
+
+        Args:
+            x: (*batch, point, in), with any number of batch axes.
+            points: (point, dim), or (batch, point, dim) for one cloud per entry of x's first axis; unit coordinates.
+            queries: (query, dim) or (batch, query, dim), only for a layer without queries of its own.
+            mask: (batch, point), True where a point is real; the others are never read.
+            neighbors: what `self.neighbors` found for the same points and queries.
+        """
+        if not torch.compiler.is_compiling():
+            self._check(x, points, queries, mask, neighbors)
+        return self.convolve(x, points, queries, mask, neighbors)
+
+    def convolve(
+        self,
+        x: Float[Tensor, "*batch point in"],
+        points: Float[Tensor, "*cloud point dim"],
+        queries: Float[Tensor, "*ask query dim"] | None = None,
+        mask: Bool[Tensor, "*sample point"] | None = None,
+        neighbors: Neighbors | None = None,
+    ) -> tuple[Float[Tensor, "*batch query out"], Float[Tensor, "*ask query dim"]]:
+        """`forward` behind the door: arguments are trusted."""
+        where = self.where(queries)
+        lead = x.shape[:-2]
+        clouds = count_clouds(lead, points, where, mask)
+        if mask is not None:
+            points, x = without_masked(points, x, mask)
+        y = self.convolve_rows(rows_inside(x, clouds), points, queries, mask, neighbors)
+        return rows_first(y, lead).to(x.dtype), where
+
+    def convolve_rows(
+        self,
+        x: Float[Tensor, "cloud point row in"],
+        points: Float[Tensor, "*cloud point dim"],
+        queries: Float[Tensor, "*ask query dim"] | None = None,
+        mask: Bool[Tensor, "*sample point"] | None = None,
+        neighbors: Neighbors | None = None,
+    ) -> Float[Tensor, "cloud query row out"]:
+        """`convolve` on features with the rows inside; masked points hold zeros already."""
+        where = self.where(queries)
+        clouds, num_points, rows, _ = x.shape
+        if neighbors is None:
+            block = self._streamed_queries(where, num_points)
+            if block < where.shape[-2] and not torch.is_grad_enabled():
+                parts = [self.convolve_rows(x, points, some, mask) for some in where.split(block, dim=-2)]
+                return torch.cat(parts, dim=1)
+            neighbors = self.neighbors(points, queries, mask)
+        work, points, where = self.work(neighbors, points, where, clouds, num_points, rows)
+        x = x.flatten(0, 1)
+        filters, offset = self.kernel.filters, None
+        if filters is not None and len(filters) * self.out_channels <= len(x) * rows:
+            filters, offset = self.folded(filters)
+        else:
+            x = self.mix(x)
+        tail = self.mlp.weights if work.tail and self.mlp is not None else ()
+        y = convolve(work, x, points, where, filters, offset, self.bias, tail, self.kernel.geometry_parameters)
+        y = y.view(clouds, -1, rows, self.out_channels)
+        if self.mlp is not None and not work.tail:
+            y = self.dropout(nn.functional.gelu(y))
+            y = y + self.mlp(y)
+        return y
+
+    def work(
+        self, neighbors: Neighbors, points: Tensor, where: Tensor, clouds: int, num_points: int, rows: int, baked: bool = False
+    ) -> tuple[Work, Tensor, Tensor]:
+        """All clouds as one, with points and queries one cloud after the other."""
+        first = num_points * torch.arange(clouds, device=points.device)[:, None, None]
+        index = (neighbors.indices + first).flatten(0, 1)
+        valid = neighbors.valid.expand(clouds, -1, -1).flatten(0, 1)
+        points = points.expand(clouds, *points.shape[-2:]).flatten(0, 1)
+        where = where.expand(clouds, *where.shape[-2:]).flatten(0, 1)
+        hidden = None if self.kernel.filters is None else len(self.kernel.filters)
+        dropped = self.training and self.dropout.p > 0 and not baked
+        tail = self.mlp is not None and not dropped
+        sizes = Sizes(
+            points=len(points),
+            queries=len(where),
+            neighbors=index.shape[-1],
+            rows=rows,
+            inputs=self.in_channels,
+            outputs=self.out_channels,
+            hidden=hidden,
+            tail=tail,
+            itemsize=where.itemsize,
+            frozen=baked,
+        )
+        return (
+            Work(self.plan(sizes), self.kernel.geometry, self.periodic, index, valid, tail),
+            points,
+            where,
+        )
+
+    def plan(self, sizes: Sizes) -> Plan:
+        """The order and the chunks of the contraction for these sizes."""
+        return plan(sizes, self.memory_budget)
+
+    def folded(self, filters: Tensor) -> tuple[Tensor, Tensor]:
+        """The pointwise map before the convolution, folded into the filters; its bias becomes an offset of the features."""
+        return torch.einsum("hio,ij->hjo", filters, self.mix.weight).contiguous(), torch.einsum(
+            "hio,i->ho", filters, self.mix.bias
+        )
+
+    def _streamed_queries(self, where: Tensor, num_points: int) -> int:
+        """How many external queries are searched and answered at a time where no gradient is asked."""
+        if self.queries is not None:
+            return where.shape[-2]
+        width = neighborhood_size(self.receptive_field, num_points) + 8
+        return max(1, self.memory_budget // 8 // (width * 64))
+
+    def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> Neighbors:
+        """The receptive field of every query of this layer; valid until the queries or points move."""
+        where = self.where(queries)
+        shape = points.shape[-2:]
+        still = not torch.is_grad_enabled() or not (points.requires_grad or where.requires_grad)
+        if mask is not None:
+            points = points.expand(*mask.shape[:-1], *shape) if points.ndim == 2 else points
+            mask = mask.view(-1, shape[0])
+        return receptive_field(
+            points.detach().reshape(-1, *shape),
+            where.detach().reshape(-1, *where.shape[-2:]),
+            self.receptive_field,
+            self.periodic,
+            mask,
+            still,
+            self._vicinity,
+        )
+
+    def where(self, queries: Tensor | None) -> Tensor:
+        """Where the layer answers: at its own queries, or at those from outside."""
+        where = self.queries if queries is None else queries
+        if where is None or (queries is not None and self.queries is not None):
+            raise InputError(
+                "queries",
+                expected="the points to answer at" if self.queries is None else "none, since the layer owns its queries",
+                got="none" if queries is None else "some",
+                fix="Build the layer with num_queries=None to bring queries from outside, and only then.",
+            )
+        return where
+
+    def _check(
+        self, x: Tensor, points: Tensor, queries: Tensor | None, mask: Tensor | None, neighbors: Neighbors | None
+    ) -> None:
+        dtype = self.bias.dtype
+        where = self.where(queries)
+        check_coordinates("points", points, self.dim, dtype)
+        check_coordinates("queries", where, self.dim, dtype)
+        check_values("x", x, self.in_channels, points.shape[-2], dtype)
+        lead = tuple(x.shape[:-2])
+        check_one_per_sample("points", points, lead, "x")
+        check_one_per_sample("queries", where, lead, "x")
+        if mask is not None:
+            check_mask(mask, lead, points.shape[-2])
+        check_finite("points", points, mask)
+        check_finite("queries", where)
+        check_finite("x", x, mask)
+        warn_outside_box(self._warned, "points", points, self.periodic, mask)
+        if queries is not None:
+            warn_outside_box(self._warned, "queries", queries, self.periodic)
+        if neighbors is not None:
+            check_neighbors(neighbors, points.shape[-2], where.shape[-2], lead)
+
+
+def count_clouds(lead: tuple[int, ...], points: Tensor, queries: Tensor, mask: Tensor | None) -> int:
+    """The batch where samples differ in points, queries or mask; else 1, and all samples are rows of one cloud."""
+    own = points.ndim == 3 or queries.ndim == 3 or (mask is not None and mask.ndim == 2)
+    return lead[0] if own else 1
+
+
+def without_masked(points: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Masked points may hold anything, so they are overwritten before anything reads them."""
+    between = (1,) * (x.ndim - mask.ndim - 1)
+    x = x.masked_fill(~mask.view(*mask.shape[:-1], *between, mask.shape[-1], 1), 0.0)
+    return points.masked_fill(~mask[..., None], 0.0), x
+
+
+def rows_inside(x: Float[Tensor, "*batch point channel"], clouds: int) -> Float[Tensor, "cloud point row channel"]:
+    return x.reshape(clouds, -1, *x.shape[-2:]).transpose(1, 2).contiguous()
+
+
+def rows_first(y: Float[Tensor, "cloud query row channel"], lead: tuple[int, ...]) -> Float[Tensor, "*batch query channel"]:
+    return y.transpose(1, 2).reshape(*lead, y.shape[1], y.shape[-1])
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if not isinstance(size, int) or size < 1:
+            raise ConfigError(f"{name}: expected a whole number ≥ 1, got {size!r}.")

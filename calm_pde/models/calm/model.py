@@ -1,0 +1,295 @@
+"""CALM-PDE: encode a state on any points to latent tokens, step them in time, decode at any points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from calm_pde.engine.plan import check_budget
+from calm_pde.engine.receptive_fields import Neighbors
+from calm_pde.errors import InputError
+from calm_pde.geometry import periodic_axes
+from calm_pde.models.calm.baked import BakedCalm
+from calm_pde.models.calm.config import CalmConfig, EncoderConfig
+from calm_pde.models.calm.hierarchy import Hierarchy
+from calm_pde.models.calm.layer import CalmLayer
+from calm_pde.models.calm.processor import Processor
+from calm_pde.models.checks import (
+    check_coordinates,
+    check_finite,
+    check_neighbors,
+    check_one_per_sample,
+    check_values,
+    warn_outside_box,
+)
+from calm_pde.models.contract import Mesh, Model
+from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
+from calm_pde.models.point_features import NodeTypes
+from calm_pde.types import Float, Tensor
+
+
+class CalmNeighbors(NamedTuple):
+    """The receptive fields of all layers for one geometry, as `CalmPDE.neighbors` finds them."""
+
+    encoder: tuple[Neighbors, ...]
+    decoder: tuple[Neighbors, ...]
+
+
+class CalmPDE(Model):
+    """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder)."""
+
+    reconstructs = True
+
+    def __init__(self, config: CalmConfig, mesh: Mesh | None = None, seed: int = 0) -> None:
+        super().__init__()
+        self.config: CalmConfig = config
+        self.periodic = periodic_axes(config.periodic, config.dim)
+        self._warned: set[str] = set()
+        generator = torch.Generator().manual_seed(seed)
+        prior = None if mesh is None else mesh_union(mesh, config.dim)
+
+        self.node_types = None
+        channels = config.in_channels
+        if config.node_types:
+            self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
+            channels += config.node_type_width
+
+        self.encoder = Hierarchy()
+        for depth, out_channels in enumerate(config.encoder.channels):
+            self.encoder.append(self._layer(config.encoder, depth, channels, out_channels, prior, generator))
+            channels = out_channels
+        self.processor = None
+        if config.task != "autoencoder":
+            self.processor = Processor(
+                channels,
+                config.dim,
+                self.periodic,
+                width=config.processor_width,
+                heads=config.processor.heads,
+                blocks=config.processor.blocks,
+                fourier_width=config.processor.fourier_width,
+                fourier_std=config.processor.fourier_std,
+                generator=generator,
+            )
+        self.decoder = Hierarchy()
+        for depth, out_channels in enumerate((*config.decoder.channels, config.out_channels)):
+            self.decoder.append(self._layer(config.decoder, depth, channels, out_channels, prior, generator))
+            channels = out_channels
+
+    def _layer(
+        self,
+        stack: EncoderConfig,
+        depth: int,
+        in_channels: int,
+        out_channels: int,
+        prior: Tensor | None,
+        generator: torch.Generator,
+    ) -> CalmLayer:
+        config, learned = self.config, depth < len(stack.channels)
+        return CalmLayer(
+            in_channels,
+            out_channels,
+            config.dim,
+            num_queries=stack.num_queries[depth] if learned else None,
+            receptive_field=stack.receptive_field[depth],
+            temperature=stack.temperature[depth],
+            periodic=self.periodic,
+            weighting=config.weighting,
+            kernel=config.kernel,
+            modulation=config.modulation,
+            learnable_queries=config.learnable_queries,
+            kernel_width=config.kernel_width,
+            fourier_width=config.fourier_width,
+            fourier_std=config.fourier_std,
+            dropout=config.dropout,
+            memory_budget=config.memory_budget,
+            mesh=prior if learned and stack.mesh_prior and stack.mesh_prior[depth] else None,
+            generator=generator,
+        )
+
+    def encode(
+        self,
+        values: Tensor,
+        points: Tensor,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+        neighbors: CalmNeighbors | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Latent tokens z (batch, token, channel) of the values (batch, point, channel), and their positions p (token, dim).
+
+        Args:
+            points: (point, dim), or (batch, point, dim) for one mesh per sample; unit coordinates.
+            mask: (batch, point), True where a point is real; the others are never read.
+            node_type: (point) or (batch, point), codes of `config.node_types`.
+        """
+        if not torch.compiler.is_compiling():
+            self._check_state(values, points, mask, node_type)
+            _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
+        return self.encoder.convolve(self.features(values, node_type), points, None, mask, neighbors and neighbors.encoder)
+
+    def advance(
+        self,
+        z: Float[Tensor, "batch token channel"],
+        p: Float[Tensor, "token dim"],
+        num_steps: int | None = None,
+        times: Sequence[float] | None = None,
+    ) -> Float[Tensor, "batch time token channel"]:
+        """z itself, then the tokens after each of `num_steps` frames, or at each of the increasing `times` in frames."""
+        times = frames(num_steps, times)
+        if self.processor is None:
+            if times:
+                raise InputError(
+                    "num_steps",
+                    expected="0",
+                    got=str(len(times)),
+                    fix="An autoencoder has no processor; it answers for frame 0.",
+                )
+            return z[:, None]
+        return self.processor.at(p).trajectory(z, times, self.config.integrator, self.config.substeps)
+
+    def decode(self, zs: Tensor, p: Tensor, queries: Tensor, neighbors: CalmNeighbors | None = None) -> Tensor:
+        """Fields (batch, time, query, channel) of the tokens zs (batch, time, token, channel), all frames at once.
+
+        Args:
+            queries: (query, dim), or (batch, query, dim) for each sample's own; anywhere in the domain.
+        """
+        if not torch.compiler.is_compiling():
+            self._check_latent(zs, p, queries)
+            _check_hierarchy(self.decoder, neighbors and neighbors.decoder, zs, p, queries)
+        return self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
+
+    def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> CalmNeighbors:
+        """The receptive fields of all layers for these points and queries (default: the points), to pass to encode and decode.
+
+        They hold until the query points move: find them anew after every optimizer step.
+        """
+        check_mesh(points, queries, mask, self.config.dim, self._dtype)
+        real = _unmasked(points, mask)
+        encoder = self.encoder.neighbors(real, None, mask)
+        *_, last = self.encoder
+        return CalmNeighbors(encoder, self.decoder.neighbors(last.where(None), real if queries is None else queries))
+
+    def bake(
+        self,
+        points: Tensor,
+        queries: Tensor | None = None,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> BakedCalm:
+        """This model on one mesh for good, for fast inference; arguments as in `forward`."""
+        lead = check_mesh(points, queries, mask, self.config.dim, self._dtype)
+        check_node_type(node_type, self.config.node_types, points.expand(*(lead or (1,)), *points.shape[-2:]), mask)
+        return BakedCalm(self, points, queries, mask, node_type)
+
+    @property
+    def memory_budget(self) -> int:
+        """Bytes that each layer's convolution may hold beside its inputs and outputs."""
+        return self.decoder[-1].memory_budget  # pyright: ignore[reportReturnType]
+
+    @memory_budget.setter
+    def memory_budget(self, budget: int) -> None:
+        for layer in (*self.encoder, *self.decoder):
+            layer.memory_budget = check_budget(budget)
+
+    def forward(
+        self,
+        values: Tensor,
+        points: Tensor,
+        num_steps: int | None = None,
+        queries: Tensor | None = None,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+        *,
+        times: Sequence[float] | None = None,
+        neighbors: CalmNeighbors | None = None,
+    ) -> Tensor:
+        """Frames 1 … num_steps, or those at `times`, at the queries: (batch, time, query, channel).
+
+        A steady model gives its one field without num_steps, an autoencoder the reconstructed input. Where queries
+        default to the points, masked ones are answered with 0.
+        """
+        num_steps = self.checked_steps(num_steps, times)
+        z, p = self.encode(values, points, mask, node_type, neighbors)
+        zs = self.advance(z, p, num_steps, times)
+        if self.config.task != "autoencoder":
+            zs = zs[:, 1:]
+        if queries is not None:
+            return self.decode(zs, p, queries, neighbors)
+        u = self.decode(zs, p, _unmasked(points, mask), neighbors)
+        return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
+
+    def rollout(
+        self,
+        values: Tensor,
+        points: Tensor,
+        times: Sequence[float],
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> Tensor:
+        """The reconstructed state, then the frames at `times`: all decoded at once."""
+        z, p = self.encode(values, points, mask, node_type)
+        u = self.decode(self.advance(z, p, times=times), p, _unmasked(points, mask))
+        return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+    def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
+        if self.node_types is None or node_type is None:
+            return values
+        return torch.cat([values, self.node_types(node_type).expand(*values.shape[:-1], -1)], dim=-1)
+
+    def checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:
+        only = {"steady": 1, "autoencoder": 0}.get(self.config.task)
+        if only is None:
+            if num_steps == 0:
+                raise InputError(
+                    "num_steps", expected="at least 1", got="0", fix="Use encode and decode to reconstruct the initial state."
+                )
+            return num_steps
+        if times is not None or num_steps not in (None, only):
+            raise InputError(
+                "num_steps",
+                expected=f"{only} (or nothing) of a model with task={self.config.task!r}",
+                got=f"times={times}" if times is not None else str(num_steps),
+                fix="Such a model has one answer, without time.",
+            )
+        return only
+
+    def _check_state(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
+        check_state(values, points, mask, self.config.dim, self.config.in_channels, self._dtype)
+        check_node_type(node_type, self.config.node_types, values, mask)
+        warn_outside_box(self._warned, "points", points, self.periodic, mask)
+
+    def _check_latent(self, zs: Tensor, p: Tensor, queries: Tensor) -> None:
+        dtype = self._dtype
+        check_coordinates("p", p, self.config.dim, dtype)
+        check_values("zs", zs, self.config.latent_channels, p.shape[-2], dtype)
+        if zs.ndim != 4:
+            raise InputError(
+                "zs",
+                expected="shape (batch, time, token, channel), as `advance` gives it",
+                got=f"shape {tuple(zs.shape)}",
+                fix="Add the time axis with z[:, None] to decode one frame.",
+            )
+        check_coordinates("queries", queries, self.config.dim, dtype)
+        check_one_per_sample("queries", queries, tuple(zs.shape[:1]), "zs")
+        check_finite("queries", queries)
+        warn_outside_box(self._warned, "queries", queries, self.periodic)
+
+
+def _check_hierarchy(
+    layers: Hierarchy, neighbors: tuple[Neighbors, ...] | None, x: Tensor, points: Tensor, queries: Tensor | None = None
+) -> None:
+    for layer, found in zip(layers, neighbors or (), strict=False):
+        where = layer.where(queries if layer.queries is None else None)
+        check_neighbors(found, points.shape[-2], where.shape[-2], tuple(x.shape[:1]))
+        points = where
+
+
+def _unmasked(points: Tensor, mask: Tensor | None) -> Tensor:
+    """The points, with something harmless where they are masked."""
+    return points if mask is None else points.masked_fill(~mask[..., None], 0.0)

@@ -1,0 +1,102 @@
+"""The processor ψ(Z, P): a transformer that gives the rate of change of the latent tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import torch
+from torch import nn
+
+from calm_pde.engine.latent_steps import BlockWeights, ProcessorWeights, latent_states
+from calm_pde.engine.precision import autocast_type
+from calm_pde.engine.stepping import INTEGRATORS, trajectory, walk
+from calm_pde.models.calm.attention import CombinedAttention, pairwise_squared_distances
+from calm_pde.nn.fourier import RandomFourierFeatures
+from calm_pde.nn.pointwise import PointwiseMLP, linear
+from calm_pde.types import Float, Tensor
+
+
+class Block(nn.Module):
+    """x + Attn(x), then x + MLP(x); no norm on the stream, so that the scale of the features passes through."""
+
+    def __init__(self, width: int, heads: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.attention = CombinedAttention(width, heads, generator)
+        self.mlp = PointwiseMLP(width, 2 * width, generator)
+
+    @property
+    def weights(self) -> BlockWeights:
+        attention = self.attention
+        qkv, query, key, out = attention.to_qkv, attention.norm_query, attention.norm_key, attention.to_out
+        norms = (query.weight, query.bias, key.weight, key.bias)
+        return BlockWeights(qkv.weight, qkv.bias, *norms, out.weight, out.bias, *self.mlp.weights)
+
+    def forward(
+        self, x: Float[Tensor, "batch token channel"], minus_distances: Float[Tensor, "token token"]
+    ) -> Float[Tensor, "batch token channel"]:
+        x = x + self.attention(x, minus_distances)
+        return x + self.mlp(x)
+
+
+class Processor(nn.Module):
+    """ψ(Z, P) = W^Out · blocks((Z ‖ RFF(P)) W^In, P)."""
+
+    def __init__(
+        self,
+        channels: int,
+        dim: int,
+        periodic: tuple[bool, ...],
+        *,
+        width: int,
+        heads: int,
+        blocks: int,
+        fourier_width: int,
+        fourier_std: float,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.periodic, self.heads = periodic, heads
+        self.fourier = RandomFourierFeatures(dim, fourier_width, fourier_std, generator)
+        self.to_in = linear(channels + fourier_width, width, generator)
+        self.blocks = nn.ModuleList(Block(width, heads, generator) for _ in range(blocks))
+        self.to_out = linear(width, channels, generator)
+
+    def at(self, positions: Float[Tensor, "token dim"]) -> Dynamics:
+        """ψ(·, P) as a function of the tokens; what depends on the positions alone is computed once."""
+        minus_distances = -pairwise_squared_distances(positions, self.periodic)
+        of_tokens, of_positions = self.to_in.weight.split([self.to_out.out_features, self.fourier.width], dim=1)
+        place = nn.functional.linear(self.fourier(positions), of_positions, self.to_in.bias)
+        return Dynamics(self, place, minus_distances, of_tokens)
+
+    def forward(
+        self, z: Float[Tensor, "batch token channel"], positions: Float[Tensor, "token dim"]
+    ) -> Float[Tensor, "batch token channel"]:
+        return self.at(positions)(z)
+
+
+class Dynamics:
+    """dz/dt = ψ(z, P) at fixed positions."""
+
+    def __init__(self, processor: Processor, place: Tensor, minus_distances: Tensor, of_tokens: Tensor) -> None:
+        self.processor, self.place, self.minus_distances, self.of_tokens = processor, place, minus_distances, of_tokens
+
+    def __call__(self, z: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
+        """ψ as its formula."""
+        x = nn.functional.linear(z, self.of_tokens) + self.place
+        for block in self.processor.blocks:
+            x = block(x, self.minus_distances)
+        return self.processor.to_out(x)
+
+    def trajectory(
+        self, z: Float[Tensor, "batch token channel"], times: Sequence[float], integrator: str, substeps: int
+    ) -> Float[Tensor, "batch time token channel"]:
+        """The state now and at each of the increasing times, counted in frames."""
+        if torch.compiler.is_compiling() or autocast_type(z) is not None:
+            return trajectory(self, z, times, integrator, substeps)
+        out, blocks = self.processor.to_out, cast(Iterable[Block], self.processor.blocks)
+        weights = ProcessorWeights(
+            self.place, self.minus_distances, self.of_tokens, out.weight, out.bias, tuple(block.weights for block in blocks)
+        )
+        heads = self.processor.heads
+        return latent_states(weights, heads, z, walk(times, substeps), INTEGRATORS[integrator])

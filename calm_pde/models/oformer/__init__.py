@@ -1,0 +1,5 @@
+"""OFormer."""
+
+from calm_pde.models.oformer.model import OFormerConfig
+
+__all__ = ["OFormerConfig"]

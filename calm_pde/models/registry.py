@@ -1,0 +1,24 @@
+"""The registry of models: a new model is one folder beside this file and one line in it."""
+
+from __future__ import annotations
+
+from calm_pde.models.aroma import AromaConfig
+from calm_pde.models.calm import CalmConfig
+from calm_pde.models.contract import ModelConfig
+from calm_pde.models.ffno import FfnoConfig
+from calm_pde.models.fno import FnoConfig
+from calm_pde.models.geo_fno import GeoFnoConfig
+from calm_pde.models.lno import LnoConfig
+from calm_pde.models.oformer import OFormerConfig
+from calm_pde.models.pit import PitConfig
+
+MODELS: dict[str, type[ModelConfig]] = {
+    "calm": CalmConfig,
+    "aroma": AromaConfig,
+    "fno": FnoConfig,
+    "ffno": FfnoConfig,
+    "geo_fno": GeoFnoConfig,
+    "lno": LnoConfig,
+    "oformer": OFormerConfig,
+    "pit": PitConfig,
+}

@@ -1,0 +1,1 @@
+"""Numerical methods, which know no PDE's data."""

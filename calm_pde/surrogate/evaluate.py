@@ -1,0 +1,339 @@
+"""Evaluation: how far a surrogate's answers are from a data file, beside a trivial predictor and the solver's time."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from calm_pde.data.dataset import Dataset
+from calm_pde.data.storage import DataFile
+from calm_pde.data.windows import grouped, whole_windows
+from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.geometry import tensor_grid
+from calm_pde.metrics.errors import SMALLEST, band_energies, cell_weights, relative_l2, relative_l2_spacetime
+from calm_pde.metrics.scores import Band, Baseline, Drift, Evaluation, FieldErrors, Spread, Timing
+from calm_pde.records.batch import Batch
+from calm_pde.records.description import Field
+from calm_pde.surrogate.surrogate import Surrogate
+from calm_pde.types import Tensor
+
+
+def evaluate(
+    surrogate: Surrogate,
+    file: DataFile,
+    *,
+    split: str = "test",
+    frame_stride: int = 1,
+    batch_size: int = 8,
+    legacy_padding_metric: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    observe: Callable[[Batch, Tensor], None] | None = None,
+) -> Evaluation:
+    """Errors on physical values over whole trajectories of a split, one batch in memory at a time.
+
+    Frame 0 is given and not scored; an autoencoder is given every frame and scored on it.
+
+    Args:
+        legacy_padding_metric: count the points that pad a mesh to the split's largest as the training mean, right in
+            prediction and truth, as the published numbers on meshes of different size do.
+        observe: called with each batch and its answer (batch, time, point, channel), physical, frame 0 left out.
+    """
+    if batch_size < 1:
+        raise InputError("batch_size", expected="at least 1", got=str(batch_size), fix="8 is a good start.")
+    check_fits(surrogate, file)
+    check_times(surrogate, file)
+    card = surrogate.card
+    data = Dataset(file, split, fields=[field.name for field in card.fields], frame_stride=frame_stride)
+    most = int(file.num_points[data.indices].max())
+    padding = (torch.tensor(card.statistics.mean, dtype=torch.float64), most) if legacy_padding_metric else None
+    grid = _spectral_grid(data)
+    ours, reference = _Sums(padding, grid), _Sums(padding, None)
+    drift = _DriftSums(surrogate, data)
+    surrogate.model.eval()
+    measured: list[float] = []
+    trajectories: list[int] = []
+    diverged = 0
+    for batch in data.batches(grouped(whole_windows(len(data), data.num_frames), batch_size)):
+        _check_finite(batch, file)
+        given = for_surrogate(surrogate, data, batch)
+        if not measured:
+            answers(surrogate, given)
+        start = time.perf_counter()
+        answer = answers(surrogate, given)
+        measured += [(time.perf_counter() - start) / len(batch)] * len(batch)
+        fields = batch.fields.double()
+        target = fields[:, 1:] if surrogate.task == "rollout" else fields
+        real = answer if batch.mask is None else answer.masked_fill(~batch.mask[:, None, :, None], 0.0)
+        diverged += int((~torch.isfinite(real)).flatten(1).any(dim=1).sum())
+        ours.add(answer, target, batch.mask)
+        reference.add(_known_in_advance(surrogate, fields, target), target, batch.mask)
+        drift.add(batch, answer)
+        trajectories += batch.samples.tolist()
+        if observe is not None:
+            observe(batch, answer)
+        if progress is not None:
+            progress(len(measured), len(data))
+    frame_times = (data.times - data.times[0])[1 if surrogate.task == "rollout" else 0 :]
+    return Evaluation(
+        **ours.scores(card.fields),
+        data=file.header.name,
+        fingerprint=file.fingerprint,
+        split=data.split,
+        num_samples=len(data),
+        num_points=(int(file.num_points[data.indices].min()), most),
+        times=tuple(frame_times.tolist()),
+        legacy_padding_metric=legacy_padding_metric,
+        diverged=diverged,
+        trajectories=tuple(trajectories),
+        sample_errors=tuple(ours.sample_errors()),
+        baseline=Baseline(
+            **reference.scores(card.fields), kind="persistence" if surrogate.task == "rollout" else "training mean"
+        ),
+        conserved=drift.found(),
+        timing=_timing(surrogate, measured, drift.solver_seconds, batch_size),
+    )
+
+
+def data_of(surrogate: Surrogate, run: Path, data: Path | None = None) -> tuple[DataFile, int]:
+    """The file to evaluate on, by default the one of the training, and the training's stride of frames."""
+    trained = surrogate.card.provenance.get("recipe", {}).get("data", {})
+    if data is None and "file" not in trained:
+        raise FileError(run, "does not say what it was trained on", fix="Name a data file with --data.")
+    return DataFile(data or trained["file"]), trained.get("frame_stride", 1)
+
+
+def check_fits(surrogate: Surrogate, file: DataFile) -> None:
+    """The file has the surrogate's dimension, fields, features and node types; another box is only warned of."""
+    card, header = surrogate.card, file.header
+    if len(header.lower) != len(card.lower):
+        raise FileError(file.path, f"is {len(header.lower)}-D, and the surrogate is {len(card.lower)}-D", fix="Choose another.")
+    wanted = {"fields": (card.fields, header.fields)}
+    if surrogate.task == "steady" and card.feature_statistics is not None:
+        wanted["features"] = (card.features, header.features)
+    for part, (needed, known) in wanted.items():
+        names, there = [field.name for field in needed], [field.name for field in known]
+        if not set(names) <= set(there) or (part == "features" and names != there):
+            raise FileError(
+                file.path,
+                f"holds {', '.join(there) or 'none'}, and the surrogate was trained on {', '.join(names)}",
+                part=part,
+                fix="Choose a file with the same names.",
+            )
+    if surrogate.takes_node_types and "node_type" not in header.arrays:
+        raise FileError(file.path, "has no node types, and the surrogate was trained with them", fix="Choose another file.")
+    if header.box != card.box:
+        warnings.warn(
+            f"{file.path}: its box is {header.box}, and the surrogate was trained in {card.box}, whose coordinates are used.",
+            TrainingRangeWarning,
+            stacklevel=3,
+        )
+
+
+class _Sums:
+    """Errors of one predictor while the batches pass by.
+
+    Args:
+        padding: the mean per channel and the number of points to pad each mesh to, for the legacy metric.
+        grid: the grid whose Fourier modes are sorted into bands.
+    """
+
+    def __init__(self, padding: tuple[Tensor, int] | None, grid: tuple[int, ...] | None) -> None:
+        self._padding, self._grid = padding, grid
+        self._frames: list[Tensor] = []
+        self._whole: list[Tensor] = []
+        self._squares = self._sizes = self._highest = torch.zeros(())
+        self._count = 0
+        self._bands: dict[str, Tensor] = {}
+
+    def add(self, prediction: Tensor, target: Tensor, mask: Tensor | None) -> None:
+        if mask is not None:
+            hidden = ~mask[:, None, :, None]
+            prediction, target = prediction.masked_fill(hidden, 0.0), target.masked_fill(hidden, 0.0)
+        wrong = prediction - target
+        self._squares = self._squares + wrong.square().sum(dim=(0, 1, 2))
+        self._sizes = self._sizes + target.square().sum(dim=(0, 1, 2))
+        self._highest = torch.maximum(self._highest, wrong.abs().amax(dim=(0, 1, 2)))
+        self._count += target.shape[1] * (target.shape[0] * target.shape[2] if mask is None else int(mask.sum()))
+        if self._grid is not None:
+            ratio = zip(band_energies(wrong, self._grid).items(), band_energies(target, self._grid).values(), strict=True)
+            for (name, error), size in ratio:
+                self._bands[name] = self._bands.get(name, 0) + torch.stack([error, size])
+        if self._padding is not None:
+            mean, most = self._padding
+            prediction, target = (_padded(values, mask, mean, most) for values in (prediction, target))
+            mask = None
+        self._frames.append(relative_l2(prediction, target, mask))
+        self._whole.append(relative_l2_spacetime(prediction, target, mask))
+
+    def sample_errors(self) -> list[float]:
+        return torch.cat(self._frames).mean(dim=(1, 2)).tolist()
+
+    def scores(self, fields: tuple[Field, ...]) -> dict[str, Any]:
+        """The content of `Scores`."""
+        frames, whole = torch.cat(self._frames), torch.cat(self._whole)
+        found = []
+        for place, field in enumerate(fields):
+            square, size = float(self._squares[place]), float(self._sizes[place])
+            bands = {name: _band(energies[:, place], self._count) for name, energies in self._bands.items()}
+            found.append(
+                FieldErrors(
+                    name=field.name,
+                    unit=field.unit,
+                    relative_l2=_spread(frames[..., place].mean(dim=1)),
+                    relative_l2_spacetime=_spread(whole[:, place]),
+                    frames=tuple(_spread(frames[:, frame, place]) for frame in range(frames.shape[1])),
+                    rmse=math.sqrt(square / self._count),
+                    normalized_rmse=math.sqrt(square / max(size, SMALLEST)),
+                    max_error=float(self._highest[place]),
+                    bands=bands,
+                )
+            )
+        overall = {"relative_l2": _spread(frames.mean(dim=(1, 2))), "relative_l2_spacetime": _spread(whole.mean(dim=1))}
+        return overall | {"fields": tuple(found)}
+
+
+class _DriftSums:
+    """Integrals of the conserved fields while the batches pass by, and the solver's seconds, which stand beside the cells."""
+
+    def __init__(self, surrogate: Surrogate, data: Dataset) -> None:
+        self._data = data
+        wanted = data.file.header.conserved if surrogate.task == "rollout" else ()
+        self._names = [name for name in wanted if name in data.fields]
+        self._places = [data.fields.index(name) for name in self._names]
+        description = data.file.description
+        self._shared = None if description.points is None else self._weights(description.points, description.cells)
+        self._kind: Literal["mean over points", "cell measures"] = "mean over points"
+        self._drifts: list[Tensor] = []
+        self.solver_seconds: list[float] = []
+
+    def add(self, batch: Batch, answer: Tensor) -> None:
+        weights = []
+        for index in batch.samples.tolist():
+            found = self._data.file.trajectory(index, slice(0, 1))
+            self.solver_seconds.append(found.seconds)
+            weights.append(self._shared if found.points is None else self._weights(found.points, found.cells))
+        for position, weight in enumerate(weights if self._names else ()):
+            real = slice(None) if batch.mask is None else batch.mask[position]
+            truth = batch.fields[position][:, real][..., self._places].double()
+            predicted = answer[position][:, real][..., self._places]
+            if weight is None:
+                weight = torch.full((truth.shape[1],), 1 / truth.shape[1], dtype=torch.float64)
+            else:
+                self._kind = "cell measures"
+            start, size = (torch.einsum("p,pc->c", weight, values) for values in (truth[0], truth[0].abs()))
+            later = torch.einsum("p,ktpc->ktc", weight, torch.stack([predicted, truth[1:]]))
+            self._drifts.append((later - start).abs() / size.clamp(min=SMALLEST))
+
+    def found(self) -> tuple[Drift, ...]:
+        if not self._drifts:
+            return ()
+        mean = torch.stack(self._drifts).mean(dim=0).mT.tolist()
+        return tuple(
+            Drift(field=name, integral=self._kind, prediction=tuple(mean[0][place]), truth=tuple(mean[1][place]))
+            for place, name in enumerate(self._names)
+        )
+
+    def _weights(self, points: np.ndarray, cells: np.ndarray | None) -> Tensor | None:
+        if cells is None or not self._names:
+            return None
+        found = cell_weights(self._data.box.to_unit(points), cells, self._data.file.header.periodic)
+        return None if found is None or not found.sum() > 0 else torch.from_numpy(found / found.sum())
+
+
+def answers(surrogate: Surrogate, batch: Batch) -> Tensor:
+    """Physical values of all frames that are scored, on the CPU; getting there waits for the device."""
+    if surrogate.task != "autoencoder":
+        return surrogate.predicted(batch).cpu().double()
+    single = (
+        dataclasses.replace(batch, fields=batch.fields[:, frame : frame + 1], times=batch.times[:1])
+        for frame in range(batch.fields.shape[1])
+    )
+    return torch.cat([surrogate.predicted(frame) for frame in single], dim=1).cpu().double()
+
+
+def _known_in_advance(surrogate: Surrogate, fields: Tensor, target: Tensor) -> Tensor:
+    if surrogate.task == "rollout":
+        return fields[:, :1].expand_as(target)
+    return fields.new_tensor(surrogate.card.statistics.mean).expand_as(target)
+
+
+def for_surrogate(surrogate: Surrogate, data: Dataset, batch: Batch) -> Batch:
+    """The batch in the frames and in the unit coordinates of the surrogate, on its device."""
+    box, points = surrogate.card.box, batch.points
+    if box != data.box:
+        points = box.to_unit(data.box.to_physical(points.double())).float()
+    steps = surrogate.in_frames(data.times - data.times[0])
+    return dataclasses.replace(batch, points=points, times=torch.tensor(steps, dtype=torch.float64)).to(surrogate.device)
+
+
+def _padded(values: Tensor, mask: Tensor | None, mean: Tensor, most: int) -> Tensor:
+    """(batch, time, most, channel), the mean wherever there is no real point."""
+    out = mean.expand(*values.shape[:2], most, values.shape[-1]).clone()
+    out[:, :, : values.shape[2]] = values if mask is None else torch.where(mask[:, None, :, None], values, mean)
+    return out
+
+
+def _spread(values: Tensor) -> Spread:
+    return Spread(mean=float(values.mean()), std=float(values.std()) if len(values) > 1 else 0.0)
+
+
+def _band(energies: Tensor, count: int) -> Band:
+    error, size = energies.tolist()
+    return Band(relative_l2=math.sqrt(error / max(size, SMALLEST)), rmse=math.sqrt(error / count))
+
+
+def _timing(surrogate: Surrogate, measured: list[float], solver: list[float], batch_size: int) -> Timing:
+    known = [seconds for seconds in solver if math.isfinite(seconds)]
+    ours, theirs = float(np.median(measured)), float(np.median(known)) if known else None
+    return Timing(
+        seconds=ours,
+        solver_seconds=theirs,
+        speedup=None if theirs is None else theirs / ours,
+        batch_size=batch_size,
+        device=str(surrogate.device),
+        threads=torch.get_num_threads(),
+    )
+
+
+def _spectral_grid(data: Dataset) -> tuple[int, ...] | None:
+    """The file's grid, where it is full, uniform and periodic along all axes."""
+    shape = data.file.header.grid_shape
+    if shape is None or data.points is None or not all(data.file.header.periodic) or math.prod(shape) != len(data.points):
+        return None
+    if len(shape) != data.points.shape[1]:
+        return None
+    uniform = tensor_grid(*(np.arange(n) / n for n in shape))
+    points = data.points.double().numpy()
+    return tuple(shape) if np.allclose(points - points[0], uniform, atol=1e-5) else None
+
+
+def check_times(surrogate: Surrogate, file: DataFile) -> None:
+    task, frames = surrogate.task, len(file.times)
+    if (task == "rollout" and frames < 2) or (task == "steady" and frames > 1):
+        wanted = "at least 2 frames, the first of which is given" if task == "rollout" else "a steady problem, one frame"
+        raise FileError(file.path, f"the surrogate needs {wanted}, got {frames}", part="times", fix="Choose another file.")
+    trained, asked = (surrogate.card.num_frames - 1) * surrogate.card.spacing, float(file.times[-1] - file.times[0])
+    if task == "rollout" and asked > trained * (1 + 1e-6) and file.fingerprint != surrogate.card.provenance.get("data"):
+        warnings.warn(
+            f"{file.path}: its times reach {asked:g} after the first; the surrogate was trained to {trained:g}.",
+            TrainingRangeWarning,
+            stacklevel=3,
+        )
+
+
+def _check_finite(batch: Batch, file: DataFile) -> None:
+    if not bool(torch.isfinite(batch.fields).all()):
+        raise FileError(
+            file.path,
+            "hold numbers that are not finite",
+            part=f"trajectories {batch.samples.tolist()}",
+            fix="Run `calm check` on the file to see where.",
+        )

@@ -1,0 +1,164 @@
+"""Prediction from file to file: initial states in, a surrogate's answers out as data, as arrays, or as files for ParaView."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from calm_pde.data.writing import write
+from calm_pde.errors import InputError
+from calm_pde.export import ENDINGS, layers_path, sample_geometry, sample_paths, write_layers, write_sample
+from calm_pde.export.arrays import named_arrays
+from calm_pde.export.cells import vertices
+from calm_pde.export.meshes import Mesh, read_mesh
+from calm_pde.files.atomic import check_free, replacing
+from calm_pde.models import CalmPDE
+from calm_pde.nn.query_points import own_queries
+from calm_pde.records.trajectory import Source, Split, Trajectory
+from calm_pde.surrogate.starts import Starts, array_points, array_starts, file_starts
+from calm_pde.surrogate.surrogate import Surrogate
+
+_MESH = ("points", "cells", "node_type")
+
+
+def predict(
+    surrogate: Surrogate,
+    input: Path,
+    out: Path,
+    *,
+    times: Sequence[float] | None = None,
+    queries: Path | None = None,
+    split: Split | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Solve from every initial state of a file; the fields at the points or at the queries go to `out`.
+
+    Answers at the points begin with the initial state, at time 0; answers elsewhere hold the asked times alone. For ParaView
+    there is one file per sample (y.vtkhdf ─▶ y_0003.vtkhdf; y.vtu ─▶ y_0003.pvd with its steps), with truth and error where
+    the input has the same frames, and one with the learned query points (y_queries.vtkhdf). What to open first is returned.
+
+    Args:
+        input: a data file, whose first frames are taken; or an .npz file with `initial` (point, channel) or (sample, point,
+            channel), `points`, and `node_type` where the surrogate wants it. A steady surrogate is given features as `initial`.
+        out: a data file (.h5); an .npz file with `fields` (sample, time, point, channel), `points` and `times`; or what the
+            names of files for ParaView begin with and end in (.vtkhdf, .vtu).
+        times: physical, from the initial state; by default the trained frames.
+        queries: a mesh (.vtu, .vtk, .msh, …), an .npy file of points, or an .npz file with `points`.
+        split: of a data file; by default all of it.
+    """
+    endings = (".h5", ".npz", *ENDINGS)
+    if out.suffix not in endings:
+        listed = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise InputError("out", expected=f"a file name that ends in {listed}", got=str(out), fix="Choose one of them.")
+    where = None if queries is None else _query_mesh(queries, surrogate)
+    starts = array_starts(input, surrogate) if input.suffix == ".npz" else file_starts(input, surrogate, split)
+    answers = _answers(surrogate, starts.source, times, where)
+    done = iter(range(1, answers.count + 1))
+
+    def show(_: Trajectory) -> None:
+        if progress is not None:
+            progress(next(done), answers.count)
+
+    if out.suffix in ENDINGS:
+        return _export(answers, starts, where, _layers(surrogate), out, overwrite, show)
+    if out.suffix == ".h5":
+        write(answers, out, overwrite, show).close()
+    else:
+        _write_arrays(answers, out, overwrite, show)
+    return out
+
+
+def _query_mesh(path: Path, surrogate: Surrogate) -> Mesh:
+    dim = surrogate.card.box.dim
+    if path.suffix not in (".npy", ".npz"):
+        return read_mesh(path, dim)
+    points = array_points(path, dim)
+    return Mesh(points, vertices(points), None)
+
+
+def _answers(surrogate: Surrogate, starts: Source, times: Sequence[float] | None, queries: Mesh | None) -> Source:
+    """The starts, solved one after the other."""
+    given, rollout = starts.description, surrogate.task == "rollout"
+    asked = surrogate.asked_times(times)
+    begins = rollout and queries is None
+    described = replace(given, times=np.concatenate([[0.0], asked]) if begins or not rollout else asked)
+    places = None if queries is None else queries.points
+    if queries is not None:
+        mesh = {"points": places, "cells": queries.cells, "node_type": None, "grid_shape": None}
+        described = replace(described, features=(), **mesh)
+
+    def trajectories() -> Iterator[Trajectory]:
+        for start in starts.trajectories:
+            mesh = start if given.points is None else given
+            initial = start.fields[0] if surrogate.task != "steady" else start.features
+            clock = time.perf_counter()
+            found = surrogate.solve(initial, mesh.points, asked if rollout else None, places, mesh.node_type)
+            seconds = time.perf_counter() - clock
+            if begins:
+                found = np.concatenate([start.fields[:1], found])
+            kept = dict.fromkeys(_MESH) if queries is not None else {}
+            features = start.features if described.features else None
+            yield replace(start, fields=found.astype(np.float32), seconds=seconds, features=features, **kept)
+
+    return Source(described, trajectories(), starts.count)
+
+
+def _export(
+    answers: Source,
+    starts: Starts,
+    queries: Mesh | None,
+    layers: dict[str, np.ndarray],
+    out: Path,
+    overwrite: bool,
+    show: Callable[[Trajectory], None],
+) -> Path:
+    """One sample in memory at a time; that a file is in the way is said before the first is solved."""
+    described = answers.description
+    files = [sample_paths(out, number, len(described.times)) for number in starts.numbers]
+    check_free((path for paths in files for path in paths), overwrite)
+    check_free([layers_path(out)] if layers else [], overwrite)
+    frames = starts.frames(described.times) if queries is None else None
+    for number, answer in zip(starts.numbers, answers.trajectories, strict=True):
+        truth = None if frames is None or starts.truth is None else starts.truth(number)[frames]
+        geometry = sample_geometry(described, answer) if queries is None else queries.geometry
+        write_sample(out, number, geometry, named_arrays(described, answer, truth), described.times, overwrite)
+        show(answer)
+    if layers:
+        write_layers(out, layers, overwrite)
+    return files[0][0]
+
+
+def _layers(surrogate: Surrogate) -> dict[str, np.ndarray]:
+    """The learned query points of each layer of a CALM-PDE, physical; what left a periodic box comes in on its other side."""
+    if not isinstance(surrogate.model, CalmPDE):
+        return {}
+    box = surrogate.card.box
+    found = {}
+    for name, weight in own_queries(surrogate.model.state_dict()).items():
+        unit = weight.double().cpu().numpy()
+        found[name] = box.to_physical(np.where(box.periodic, unit - np.floor(unit), unit))
+    return found
+
+
+def _write_arrays(answers: Source, out: Path, overwrite: bool, show: Callable[[Trajectory], None]) -> None:
+    described = answers.description
+    with replacing(out, overwrite) as part:
+        found = []
+        for trajectory in answers.trajectories:
+            found.append(trajectory)
+            show(trajectory)
+        arrays = {"fields": [trajectory.fields for trajectory in found]}
+        for name in ("points", "node_type"):
+            if getattr(described, name) is None and getattr(found[0], name) is not None:
+                arrays[name] = [getattr(trajectory, name) for trajectory in found]
+        if len({len(row) for row in arrays.get("points", ())}) > 1:
+            raise InputError("out", expected="a data file, since meshes differ in size", got=str(out), fix="Name it .h5.")
+        stacked = {name: np.stack(rows) for name, rows in arrays.items()}
+        shared = {name: getattr(described, name) for name in ("points", "node_type", "times")}
+        with part.open("wb") as raw:
+            np.savez(raw, **stacked, **{name: values for name, values in shared.items() if values is not None})

@@ -1,0 +1,184 @@
+"""Initial states from files: the first frames of a data file, or arrays that a user saved."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calm_pde.config import suggestion
+from calm_pde.data.header import digest
+from calm_pde.data.storage import DataFile
+from calm_pde.errors import FileError
+from calm_pde.records.description import Description
+from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory
+from calm_pde.surrogate.evaluate import check_fits
+from calm_pde.surrogate.surrogate import Surrogate
+
+_ARRAYS = ("initial", "points", "node_type")
+_SAME_TIME = 1e-6  # of a frame: times that differ by less are one
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Where solving begins, and what is known of how it goes on.
+
+    Args:
+        source: trajectories of one frame each.
+        numbers: of each trajectory in the file that it comes from.
+        known_times: the frames of the file, physical, from the initial state; empty where only that is known.
+        truth: all frames of the trajectory with a number, (time, point, channel).
+    """
+
+    source: Source
+    numbers: Sequence[int]
+    known_times: np.ndarray
+    truth: Callable[[int], np.ndarray] | None = None
+
+    def frames(self, times: np.ndarray) -> np.ndarray | None:
+        """Which frames of the file are the truth at these times; None where one is missing."""
+        if not len(self.known_times) or not len(times):
+            return None
+        apart = np.abs(self.known_times - times[:, None])
+        spacing = float(np.median(np.diff(self.known_times))) if len(self.known_times) > 1 else 1.0
+        return apart.argmin(axis=1) if (apart.min(axis=1) <= _SAME_TIME * spacing).all() else None
+
+
+def _described(surrogate: Surrogate, name: str, origin: dict[str, Any], **more: Any) -> Description:
+    card = surrogate.card
+    weights = {name: value.detach().cpu().numpy() for name, value in surrogate.model.state_dict().items()}
+    trained = {key: card.provenance[key] for key in ("data", "seed", "versions") if key in card.provenance}
+    recipe = card.provenance.get("recipe")
+    trained |= {"recipe": recipe["name"]} if isinstance(recipe, dict) and "name" in recipe else {}
+    named = {"kind": card.kind, "weights": digest(weights).hex(), **trained}
+    return Description(
+        name=f"{name}, predicted",
+        fields=card.fields,
+        box=card.box,
+        times=np.zeros(1),
+        node_types=card.node_types,
+        features=card.features if surrogate.task == "steady" else (),
+        provenance={"source": "predicted", "surrogate": named, "input": origin},
+        **more,
+    )
+
+
+def file_starts(path: Path, surrogate: Surrogate, split: Split | None) -> Starts:
+    """The first frames of a data file."""
+    file = DataFile(path)
+    check_fits(surrogate, file)
+    indices = np.arange(len(file)) if split is None else file.indices(split)
+    if not len(indices):
+        raise FileError(path, f"holds no {split} trajectories", fix=f"Choose another of {', '.join(SPLITS)}.")
+    known, header = file.description, file.header
+    names = [field.name for field in surrogate.card.fields]
+    places = [[field.name for field in header.fields].index(name) for name in names]
+    takes_kinds = surrogate.takes_node_types
+    described = _described(
+        surrogate,
+        header.name,
+        {"name": path.name, "fingerprint": file.fingerprint},
+        points=known.points,
+        cells=known.cells,
+        node_type=known.node_type if takes_kinds else None,
+        parameters=header.parameters,
+        conserved=tuple(name for name in header.conserved if name in names),
+        grid_shape=header.grid_shape,
+    )
+
+    def trajectories() -> Iterator[Trajectory]:
+        with file:
+            for index in indices:
+                found = file.trajectory(int(index), slice(0, 1))
+                kept = {"fields": found.fields[..., places], "node_type": found.node_type if takes_kinds else None}
+                yield replace(found, **kept, features=found.features if described.features else None)
+
+    def truth(number: int) -> np.ndarray:
+        return file.trajectory(number).fields[..., places]
+
+    numbers = [int(index) for index in indices]
+    return Starts(Source(described, trajectories(), len(numbers)), numbers, file.times - file.times[0], truth)
+
+
+def array_starts(path: Path, surrogate: Surrogate) -> Starts:
+    """Initial states from an .npz file; one without a sample axis is one sample."""
+    found = _arrays(path)
+    for name in found:
+        if name not in _ARRAYS:
+            raise FileError(path, "is not known", part=f"array {name}", fix=suggestion(name, list(_ARRAYS)))
+    steady, card = surrogate.task == "steady", surrogate.card
+    points = _cloud(path, _wanted(path, found, "points"), card.box.dim)
+    initial = found.get("initial") if steady and not card.features else _wanted(path, found, "initial")
+    names = [field.name for field in (card.features if steady else card.fields)]
+    channels = len(names) or card.box.dim
+    wanted = (points.shape[-2], channels)
+    if initial is not None and (initial.ndim not in (2, 3) or initial.shape[-2:] != wanted):
+        listed = ", ".join(names) or "the coordinates"
+        expected = f"expected (point, channel) = {wanted} or (sample, point, channel), with channels {listed}"
+        raise FileError(path, f"{expected}, got shape {initial.shape}", part="array initial", fix="One row per point.")
+    counts = {len(values) for values in (initial, points) if values is not None and values.ndim == 3}
+    if len(counts) > 1:
+        raise FileError(path, f"initial and points count samples differently, {sorted(counts)}", fix="Give one each.")
+    count, shared = counts.pop() if counts else 1, points.ndim == 2
+    kinds = found.get("node_type")
+    if kinds is not None and kinds.shape not in (points.shape[-2:-1], (count, points.shape[-2])):
+        expected = f"expected one code for each of {points.shape[-2]} points"
+        raise FileError(path, f"{expected}, got shape {kinds.shape}", part="array node_type", fix="One per point.")
+    if kinds is not None and kinds.ndim == 2:  # codes of their own need meshes of their own
+        points, shared = np.broadcast_to(points, (count, *points.shape[-2:])), False
+    mesh = {"points": points, "node_type": kinds}
+    described = _described(surrogate, path.stem, {"name": path.name}, **(mesh if shared else {}))
+
+    def trajectories() -> Iterator[Trajectory]:
+        for index in range(count):
+            state = None if initial is None else initial if initial.ndim == 2 else initial[index]
+            own: dict[str, Any] = {} if shared else {"points": points[index]}
+            if kinds is not None and not shared:
+                own["node_type"] = kinds if kinds.ndim == 1 else kinds[index]
+            fields = np.zeros((1, points.shape[-2], 0)) if steady or state is None else state[None]
+            yield Trajectory(fields, "test", features=state if steady else None, **own)
+
+    return Starts(Source(described, trajectories(), count), range(count), np.zeros(0))
+
+
+def array_points(path: Path, dim: int) -> np.ndarray:
+    """The points (point, dim) of an .npy file, or of an .npz file with `points`."""
+    return _cloud(path, _wanted(path, _arrays(path), "points"), dim, samples=False)
+
+
+def _cloud(path: Path, points: np.ndarray, dim: int, samples: bool = True) -> np.ndarray:
+    if points.ndim not in ((2, 3) if samples else (2,)) or points.shape[-1] != dim or not points.size:
+        expected = f"(point, {dim}){f' or (sample, point, {dim})' if samples else ''}"
+        raise FileError(
+            path,
+            f"expected {expected}, got shape {points.shape}",
+            part="array points",
+            fix=f"The surrogate lives in {dim}-D.",
+        )
+    return points
+
+
+def _wanted(path: Path, found: dict[str, np.ndarray], name: str) -> np.ndarray:
+    if name not in found:
+        raise FileError(path, f"is missing; there are {', '.join(found) or 'none'}", part=f"array {name}", fix="Add it.")
+    return found[name]
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; the one of an .npy file is called points. Nothing in them is executed."""
+    if not path.is_file():
+        raise FileError(path, "there is no such file", fix="Save one with np.savez.")
+    try:
+        with path.open("rb") as raw:
+            content = np.load(raw, allow_pickle=False)
+            found = {"points": content} if isinstance(content, np.ndarray) else {name: content[name] for name in content.files}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise FileError(path, f"not a readable NumPy file ({error})", fix="Save it with np.savez, as numbers.") from error
+    for name, values in found.items():
+        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+            raise FileError(path, "holds something else than finite numbers", part=f"array {name}", fix="Repair it.")
+    return found

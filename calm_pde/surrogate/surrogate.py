@@ -1,0 +1,354 @@
+"""The surrogate: a model with everything needed to use it in physical units, as a folder that anyone can load."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calm_pde.config import Config
+from calm_pde.data.dataset import Dataset
+from calm_pde.data.statistics import Statistics
+from calm_pde.errors import ConfigError, FileError, InputError, TrainingRangeWarning
+from calm_pde.files.folders import Folder, recover, write_folder
+from calm_pde.geometry import Box
+from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
+from calm_pde.records.batch import Batch
+from calm_pde.records.description import Field
+from calm_pde.types import Float, Tensor
+
+_SLACK = 0.05  # of the training range: how far a value may leave it without a warning
+_ROUNDING = 1e-6  # of a value: what float32 may have done to a channel that is constant
+
+
+class Card(Config):
+    """What stands in surrogate.json beside the weights."""
+
+    kind: str
+    model: dict[str, Any]
+    fields: tuple[Field, ...]
+    features: tuple[Field, ...] = ()
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    periodic: tuple[bool, ...]
+    spacing: float
+    """Physical time of one frame."""
+    num_frames: int
+    """Frames of a training trajectory, the first included."""
+    statistics: Statistics
+    feature_statistics: Statistics | None = None
+    node_types: dict[int, str] = {}  # noqa: RUF012 - pydantic copies it
+    metrics: dict[str, Any] = {}  # noqa: RUF012
+    provenance: dict[str, Any] = {}  # noqa: RUF012
+    """Recipe, data fingerprint, seed, versions."""
+
+    @property
+    def box(self) -> Box:
+        return Box(self.lower, self.upper, self.periodic)
+
+
+def card_of(
+    kind: str,
+    config: ModelConfig,
+    dataset: Dataset,
+    statistics: tuple[Statistics, Statistics | None],
+    provenance: dict[str, Any],
+) -> Card:
+    """The card of a model trained on a data set."""
+    header = dataset.file.header
+    chosen = {field.name: field for field in header.fields}
+    return Card(
+        kind=kind,
+        model=config.model_dump(mode="json"),
+        fields=tuple(chosen[name] for name in dataset.fields),
+        features=header.features,
+        lower=header.lower,
+        upper=header.upper,
+        periodic=header.periodic,
+        spacing=dataset.spacing,
+        num_frames=dataset.num_frames,
+        statistics=statistics[0],
+        feature_statistics=statistics[1],
+        node_types=header.node_types,
+        provenance=provenance,
+    )
+
+
+class Surrogate:
+    """A trained model in physical units and coordinates: numpy in, numpy out."""
+
+    def __init__(self, model: Model, card: Card) -> None:
+        self.model, self.card = model, card
+
+    @property
+    def task(self) -> str:
+        return getattr(self.model.config, "task", "rollout")
+
+    @property
+    def takes_node_types(self) -> bool:
+        """Whether the model was made for them; a data file may have them nevertheless."""
+        return bool(getattr(self.model.config, "node_types", ()))
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def save(self, path: str | Path) -> None:
+        write_folder(Path(path), {"weights": dict(self.model.state_dict())}, {"surrogate": self.card.model_dump(mode="json")})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Surrogate:
+        """From a surrogate folder, or from the run folder that holds one. Nothing in it is executed."""
+        path = Path(path)
+        inner = path / "surrogate"
+        recover(inner)
+        if inner.is_dir():
+            path = inner
+        if not path.is_dir():
+            raise FileError(path, "there is no such folder", fix="Give a run folder, or the surrogate folder in it.")
+        folder = Folder(path)
+        try:
+            card = Card.model_validate(folder.document("surrogate"))
+            if card.kind not in MODELS:
+                raise ConfigError(f"kind: there is no model {card.kind!r}")
+            model = MODELS[card.kind].model_validate(card.model).build()
+        except ConfigError as error:
+            raise FileError(
+                path / "surrogate.json", str(error), fix="It was written by another version, or damaged."
+            ) from error
+        load_weights(model, folder.tensors("weights"), path / "weights.safetensors")
+        return cls(model.eval(), card)
+
+    def normalized_input(self, batch: Batch, dtype: torch.dtype) -> Tensor:
+        """What the model is given of a batch: frame 0, or the features of a steady problem."""
+        if self.task != "steady":
+            return self.card.statistics.normalized(batch.fields[:, 0].to(dtype))
+        if batch.features is None or self.card.feature_statistics is None:
+            return batch.points.to(dtype).expand(len(batch), *batch.points.shape[-2:])
+        return self.card.feature_statistics.normalized(batch.features.to(dtype))
+
+    @torch.no_grad()
+    def rollout(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
+        """All frames of each window in physical units, the given one as the model sees it."""
+        dtype = next(self.model.parameters()).dtype
+        given, points = self.normalized_input(batch, dtype), batch.points.to(dtype)
+        kinds = batch.node_type if self.takes_node_types else None
+        if self.task == "rollout":
+            out = self.model.rollout(given, points, batch.times[1:].tolist(), batch.mask, kinds)
+        else:
+            out = self.model(given, points, mask=batch.mask, node_type=kinds)
+        return self.card.statistics.physical(out)
+
+    def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
+        """The frames after the first of each window (all of it for a steady problem or an autoencoder), in physical units."""
+        return self.rollout(batch)[:, 1 if self.task == "rollout" else 0 :]
+
+    def solve(
+        self,
+        initial: Any,
+        points: Any,
+        times: Sequence[float] | np.ndarray | None = None,
+        queries: Any = None,
+        node_type: Any = None,
+    ) -> Any:
+        """The fields at later times, (time, query, channel), from the state (point, channel) on the points (point, dim).
+
+        With a batch axis on `initial`, with it; lists of arrays (each on its own points) give a list. A steady surrogate
+        takes features as `initial` (None: the coordinates) and no times.
+
+        Args:
+            times: physical, measured from the initial state, > 0, strictly increasing; by default the trained frames.
+            queries: where to answer; by default at the points.
+        """
+        if isinstance(points, list | tuple) and len(points) and _numbers("points", points[0]).ndim == 2:
+            return self._solve_list(initial, points, times, queries, node_type)
+        cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
+        state = self._state(initial, points)
+        single = state.ndim == 2
+        state = state[None] if single else state
+        kinds = self._kinds(node_type)
+        steps = self._steps(times)
+        with torch.no_grad():
+            if self.task == "rollout":
+                wanted, places = self._asked(steps)
+                found = self.model(state, cloud, queries=asked, node_type=kinds, **wanted)[:, places]
+            else:
+                found = self.model(state, cloud, queries=asked, node_type=kinds)
+        out = self.card.statistics.physical(found).cpu().numpy()
+        return out[0] if single else out
+
+    def bake(self, points: Any, queries: Any = None, node_type: Any = None) -> BakedSurrogate:
+        """Freezes all that depends on the geometry alone, for many solves on one mesh."""
+        if not isinstance(self.model, CalmPDE):
+            raise InputError("bake", expected="a CALM-PDE surrogate", got=self.card.kind, fix="Use solve.")
+        return BakedSurrogate(self, points, queries, node_type)
+
+    def _asked(self, steps: list[float]) -> tuple[dict[str, Any], slice | list[int]]:
+        """What to ask the model for, and where the steps stand in its answer."""
+        if steps == [float(step) for step in range(1, len(steps) + 1)]:
+            return {"num_steps": len(steps)}, slice(None)
+        if isinstance(self.model, CalmPDE):
+            return {"times": steps}, slice(None)
+        for step in steps:
+            if step != round(step):
+                raise InputError(
+                    "times",
+                    expected=f"whole frames, multiples of {self.card.spacing:g}, since {self.card.kind} has no others",
+                    got=f"{step * self.card.spacing:g}, which is {step:g} frames",
+                    fix="Ask at whole frames, or train a model that is continuous in time (calm).",
+                )
+        return {"num_steps": round(steps[-1])}, [round(step) - 1 for step in steps]
+
+    def asked_times(self, times: Sequence[float] | np.ndarray | None = None) -> np.ndarray:
+        """The times that `solve` answers, physical, from the initial state: those given, or the trained frames."""
+        if self.task != "rollout":
+            if times is not None:
+                raise InputError("times", expected="none of a surrogate without time", got=str(times), fix="Leave times out.")
+            return np.zeros(0)
+        if times is None:
+            return self.card.spacing * np.arange(1, self.card.num_frames)
+        found = _numbers("times", times)
+        if found.ndim != 1 or not len(found) or (np.diff(found, prepend=0.0) <= 0).any():
+            raise InputError(
+                "times",
+                expected="strictly increasing numbers > 0, physical, from the initial state",
+                got=str(times),
+                fix="Sort them, drop repetitions and leave out 0: that is the state itself.",
+            )
+        return found
+
+    def in_frames(self, times: np.ndarray) -> list[float]:
+        """Physical times from the initial state in frames; what is a whole number but for rounding is one."""
+        steps = (times / self.card.spacing).tolist()
+        return [float(round(step)) if abs(step - round(step)) < 1e-6 * max(1, step) else step for step in steps]
+
+    def _steps(self, times: Sequence[float] | np.ndarray | None) -> list[float]:
+        """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
+        steps, last = self.in_frames(self.asked_times(times)), self.card.num_frames - 1
+        if steps and steps[-1] > last * (1 + 1e-6):
+            warnings.warn(
+                f"times reach {steps[-1] * self.card.spacing:g}; the surrogate was trained to {last * self.card.spacing:g} "
+                "after the initial state, and errors may grow beyond.",
+                TrainingRangeWarning,
+                stacklevel=3,
+            )
+        return steps
+
+    def _state(self, initial: Any, points: Any) -> Tensor:
+        stats, names = (self.card.statistics, self.card.fields)
+        if self.task == "steady":
+            if initial is None:
+                initial = np.asarray(points)
+            stats, names = self.card.feature_statistics, self.card.features
+        values, count = _numbers("initial", initial), np.shape(points)[-2]
+        channels = len(names) if names else len(self.card.lower)
+        if values.ndim not in (2, 3) or values.shape[-2:] != (count, channels):
+            expected = ", ".join(field.name for field in names) or "coordinates"
+            raise InputError(
+                "initial",
+                expected=f"shape (point, channel) = ({count}, {channels}) with channels {expected}",
+                got=f"shape {values.shape}",
+                fix="Give one value per point and channel, in physical units.",
+            )
+        if stats is None:
+            return self._unit("initial", values)
+        low, high = np.array(stats.lowest), np.array(stats.highest)
+        room = _SLACK * (high - low) + _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        outside = np.flatnonzero(((values < low - room) | (values > high + room)).reshape(-1, channels).any(axis=0))
+        if len(outside):
+            which = ", ".join(names[place].name for place in outside)
+            warnings.warn(f"initial: {which} leaves the range seen in training.", TrainingRangeWarning, stacklevel=3)
+        return stats.normalized(self._tensor(values))
+
+    def _unit(self, name: str, points: Any) -> Tensor:
+        values, dim = _numbers(name, points), self.card.box.dim
+        if values.ndim not in (2, 3) or values.shape[-1] != dim or not values.size:
+            raise InputError(
+                name,
+                expected=f"shape (point, {dim}) or (batch, point, {dim}), not empty",
+                got=f"shape {values.shape}",
+                fix=f"The surrogate lives in {dim}-D; give the physical coordinates of each point.",
+            )
+        return self._tensor(self.card.box.to_unit(values))
+
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        dtype = next(self.model.parameters()).dtype
+        return torch.as_tensor(np.ascontiguousarray(values), dtype=dtype, device=self.device)
+
+    def _kinds(self, node_type: Any) -> Tensor | None:
+        if node_type is None:
+            return None
+        values = _numbers("node_type", node_type)
+        if (values != np.round(values)).any():
+            raise InputError("node_type", expected="whole numbers", got="fractions", fix="Give the code of each point.")
+        return torch.as_tensor(values, dtype=torch.int64, device=self.device)
+
+    def _solve_list(self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any) -> list[np.ndarray]:
+        given = {"initial": initial, "queries": queries, "node_type": node_type}
+        lists: dict[str, Any] = {}
+        for name, values in given.items():
+            one_for_all = values is None or (name == "queries" and isinstance(values, np.ndarray) and values.ndim == 2)
+            lists[name] = [values] * len(points) if one_for_all else values
+            if not hasattr(lists[name], "__len__") or len(lists[name]) != len(points):
+                got = len(lists[name]) if hasattr(lists[name], "__len__") else type(values).__name__
+                raise InputError(
+                    name, expected=f"{len(points)} arrays, one per mesh", got=str(got), fix="Give one for each mesh."
+                )
+        return [
+            self.solve(state, cloud, times, asked, kinds)
+            for state, cloud, asked, kinds in zip(lists["initial"], points, lists["queries"], lists["node_type"], strict=True)
+        ]
+
+
+class BakedSurrogate:
+    """A surrogate on one mesh: `fast.solve(initial, times)`."""
+
+    def __init__(self, surrogate: Surrogate, points: Any, queries: Any, node_type: Any) -> None:
+        if not isinstance(surrogate.model, CalmPDE):
+            raise InputError("bake", expected="a CALM-PDE surrogate", got=surrogate.card.kind, fix="Use solve.")
+        self.surrogate, self.points = surrogate, np.asarray(points)
+        asked = None if queries is None else surrogate._unit("queries", queries)
+        self.baked = surrogate.model.bake(surrogate._unit("points", points), asked, node_type=surrogate._kinds(node_type))
+
+    def solve(self, initial: Any, times: Sequence[float] | np.ndarray | None = None) -> np.ndarray:
+        """As `Surrogate.solve`, on the points and queries that were baked."""
+        state = self.surrogate._state(initial, self.points)
+        single = state.ndim == 2
+        steps = self.surrogate._steps(times)
+        asked = self.surrogate._asked(steps)[0] if self.surrogate.task == "rollout" else {}
+        found = self.baked(state[None] if single else state, **asked)
+        out = self.surrogate.card.statistics.physical(found).cpu().numpy()
+        return out[0] if single else out
+
+
+def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path) -> None:
+    """Weights that fit the model exactly, and otherwise an error that names the first that does not."""
+    wanted = model.state_dict()
+    for name in sorted(wanted.keys() ^ weights.keys()):
+        raise FileError(path, f"{name} is {'missing' if name in wanted else 'unknown to this model'}")
+    for name, value in weights.items():
+        if value.shape != wanted[name].shape or value.dtype != wanted[name].dtype:
+            raise FileError(
+                path,
+                f"{name}: expected {wanted[name].dtype} {tuple(wanted[name].shape)}, got {value.dtype} {tuple(value.shape)}",
+            )
+    model.load_state_dict(weights)
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    """Finite numbers in float64."""
+    try:
+        if values is None:
+            raise TypeError("None")
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(name, expected="an array of numbers", got=str(error), fix="Convert it with np.asarray.") from error
+    if not np.isfinite(array).all():
+        raise InputError(
+            name, expected="finite numbers", got=f"{int((~np.isfinite(array)).sum())} that are not", fix="Remove them."
+        )
+    return array

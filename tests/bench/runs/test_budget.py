@@ -1,0 +1,110 @@
+"""From minutes to epochs: the arithmetic, and a plan that is made once."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calm_pde.bench.runs import budget
+from calm_pde.bench.runs.budget import FEWEST_EPOCHS, FEWEST_STEPS, VALIDATIONS, epochs_of, plan, plan_of, stage_steps
+from calm_pde.bench.runs.cells import Length, cells
+from calm_pde.errors import CalmError
+from calm_pde.train.curriculum import self_fed
+from tests.bench.campaigns import SUITE, suite
+
+SECONDS = st.floats(1e-3, 10)
+
+
+@given(minutes=st.floats(0.01, 60), seconds=st.lists(SECONDS, min_size=1, max_size=3), validation=st.floats(0, 20))
+def test_steps_fill_the_budget_or_are_the_fewest(minutes, seconds, validation):
+    """Each stage gets the same time, and no step more fits; 300 steps in all are never missed."""
+    steps = stage_steps(Length(minutes=minutes), seconds, validation)
+    left = (60 * minutes - VALIDATIONS * validation) / len(seconds)
+    fewest = math.ceil(FEWEST_STEPS / len(seconds))
+    assert sum(steps) >= FEWEST_STEPS
+    for count, each in zip(steps, seconds, strict=True):
+        assert count == fewest or (count * each <= left * (1 + 1e-9) and (count + 1) * each > left * (1 - 1e-9))
+
+
+def test_three_minutes_in_numbers():
+    assert stage_steps(Length(minutes=3), [0.25], 0.0) == [720]
+    assert stage_steps(Length(minutes=3), [0.25], 5.0) == [480]  # twelve validations take a minute
+    assert stage_steps(Length(minutes=3), [0.1, 0.3], 0.0) == [900, 300]  # 90 s each
+    assert stage_steps(Length(minutes=3), [2.0], 0.0) == [300]
+    assert stage_steps(Length(minutes=3), [2.0, 0.1], 0.0) == [150, 900]
+    assert stage_steps(Length(steps=4), [2.0, 0.1], 9.0) == [2, 2]
+    assert stage_steps(Length(steps=2), [2.0], 9.0) == [2]
+    assert stage_steps(Length(), [2.0], 9.0) == []
+
+
+@given(steps=st.lists(st.integers(1, 5000), min_size=1, max_size=2), whole=st.integers(1, 3000))
+def test_epochs_give_the_steps_and_not_many_more(steps, whole):
+    counts, per_epoch = epochs_of(steps, whole)
+    assert 1 <= per_epoch <= whole
+    for wanted, count in zip(steps, counts, strict=True):
+        assert wanted <= count * per_epoch < wanted + per_epoch
+        assert count >= min(FEWEST_EPOCHS, wanted)
+        assert (count - 1) * per_epoch * FEWEST_EPOCHS < wanted * FEWEST_EPOCHS
+    assert per_epoch == whole or (per_epoch + 1) * FEWEST_EPOCHS > min(steps)  # as long as the curriculum allows
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, model: str, seconds, **changes):
+    """A plan with step times that are told, not taken."""
+    monkeypatch.setattr(budget, "_seconds_of_step", seconds)
+    monkeypatch.setattr(budget, "_seconds_of_validation", lambda _: 0.0)
+    chosen = [cell for cell in cells(suite(**changes), Path("out")) if cell.model == model]
+    return plan(chosen[0])
+
+
+def test_a_growing_prefix_costs_what_its_schedule_costs(monkeypatch):
+    """Steps of 10 ms for every frame that the model feeds itself: the plan's mean is that of the schedule, to a few percent."""
+    found = planned(monkeypatch, "fno", lambda trainer, epoch: 0.01 * trainer.plan.self_fed(epoch), minutes=1)
+    epochs = 60
+    wanted = 0.01 * sum(min(self_fed(epoch, epochs, 5), 4) for epoch in range(epochs)) / epochs
+    assert found.seconds_per_step == pytest.approx(wanted, rel=0.05)
+    assert found.steps == pytest.approx(60 / wanted, rel=0.06)
+    assert found.recipe.train.epochs * 4 == found.steps  # 16 trajectories in batches of 4
+    assert found.recipe.train.validate_every == found.recipe.train.epochs // VALIDATIONS
+
+
+def test_a_slow_model_gets_its_300_steps(monkeypatch):
+    found = planned(monkeypatch, "fno", lambda trainer, epoch: 60.0, minutes=1)
+    assert found.steps == 300
+    assert found.recipe.train.epochs == 75
+
+
+AROMA = {"aroma": {"train": {"batch_size": 2, "windows_per_trajectory": 1}, "model": {"autoencoder": {"num_tokens": 4}}}}
+
+
+def test_stages_get_the_same_time(monkeypatch):
+    def seconds(trainer, epoch):
+        return {"autoencoder": 1 / 32, "dynamics": 1 / 128}[trainer.plan.span(epoch).stage.name]
+
+    found = planned(monkeypatch, "aroma", seconds, minutes=1, models=AROMA)
+    first, second = found.recipe.train.stages
+    assert (first, second) == (960 / 8, 3840 / 8)  # 30 s each, in epochs of 8 steps
+    assert found.recipe.train.epochs == 600
+    assert found.steps == 4800
+    assert found.steps * found.seconds_per_step == pytest.approx(60, rel=1e-6)
+
+
+def test_real_steps_are_timed_on_the_data(tmp_path):
+    """The probes are positive, of start, middle and end; the plan is written once, and read from then on."""
+    (cell,) = [cell for cell in cells(suite(), tmp_path, steps=2) if cell.model == "fno"]
+    path = tmp_path / "plans" / "fno.json"
+    found = plan_of(cell, path)
+    assert [probe.share for probe in found.probes] == [0.0, pytest.approx(0.5, abs=0.02), 1.0]
+    assert all(probe.seconds > 0 for probe in found.probes)
+    assert (found.steps, found.recipe.train.epochs, found.recipe.train.batches_per_epoch) == (2, 2, 1)
+    written = path.read_bytes()
+    assert plan_of(cell, path) == found
+    assert path.read_bytes() == written
+    other = cells(suite(train=SUITE["train"] | {"batch_size": 2}), tmp_path, steps=2)[0]
+    with pytest.raises(CalmError, match=r"recipe\.train\.batch_size: 4 then, 2 now"):
+        plan_of(other, path)
+    assert json.loads(written)["asked"]["name"] == "sample-fno-seed0"

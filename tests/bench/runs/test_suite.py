@@ -1,0 +1,199 @@
+"""Suites: the shipped ones fit together, the paper's numbers are the paper's, and wrong ones are told of with a suggestion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from calm_pde.bench.runs.cards import card, problems, tiny
+from calm_pde.bench.runs.cells import cells, chosen
+from calm_pde.bench.runs.suite import Suite, load_suite, suite_names
+from calm_pde.errors import CalmError, ConfigError
+from calm_pde.models import MODELS
+from calm_pde.solvers import PROBLEMS
+from calm_pde.train.config import TrainConfig
+from tests.bench.campaigns import SUITE, suite, write_suite
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("name", suite_names())
+def test_shipped_suites_become_runs(name, small):
+    """Every preset and setting exists, and every model that the paper has a value for is either trained or only shown."""
+    loaded = load_suite(name)
+    found = cells(loaded, Path("out"), small)
+    assert len({cell.name for cell in found}) == len(found)
+    for cell in found:
+        model = dict(cell.recipe.model)
+        assert model.pop("preset") in MODELS[model.pop("kind")].presets
+        made = cell.recipe.data.generate
+        if made is not None:
+            PROBLEMS[made.kind](**made.problem)
+        assert cell.recipe.train.seed == cell.seed
+    for data, entry in loaded.data.items():
+        trained = {cell.model for cell in found if cell.data == data}
+        assert trained
+        printed = set(loaded.paper.get(data, {}))
+        assert not printed or trained <= printed, f"{entry.title}: the paper's value of a model is missing"
+
+
+OTHERS = ("fno", "ffno", "oformer", "pit", "lno", "aroma")
+STEADY = ("geo_fno", "ffno", "Galerkin Transformer", "oformer", "GNOT", "ONO", "Transolver", "lno")
+DEVIATIONS = {
+    ("paper_regular", "burgers", OTHERS): (46, 47, 134, 391, 26, 281),
+    ("paper_regular", "navier_stokes_1e-4", OTHERS): (169, 187, 26, 55, 28, 252),
+    ("paper_regular", "navier_stokes_1e-5", OTHERS): (-12, -18, 88, 58, -24, 87),
+    ("paper_regular", "compressible", OTHERS): (2, -4, -1, 10, 4, 97),
+    ("paper_irregular", "airfoil", ("geo_fno", *OTHERS[1:])): (-25, 110, 1, 74, 13, -28),
+    ("paper_irregular", "cylinder", ("geo_fno", *OTHERS[1:])): (17, 26, 91, 18, 39, -4),
+    ("paper_steady", "airfoil", STEADY): (138, 3, 103, 216, 29, 5, -19, -12),
+    ("paper_steady", "elasticity", STEADY): (332, 249, 353, 245, 66, 123, 17, -2),
+    ("paper_ablations", "airfoil", ("fixed queries", "fixed queries, no mesh prior", "no modulation")): (38, 216, 23),
+    ("paper_ablations", "navier_stokes", ("no modulation", "weighting 1/M", "distance-based kernel")): (19, 96, 492),
+    ("paper_autoencoder", "navier_stokes", ("aroma",)): (141,),
+}
+
+
+@pytest.mark.parametrize(("place", "deviations"), DEVIATIONS.items(), ids=lambda value: str(value)[:50])
+def test_values_have_the_deviations_that_the_paper_prints(place, deviations):
+    """The percentages stand in the paper beside the values, so that a wrong digit in either shows."""
+    name, data, models = place
+    printed = load_suite(name).paper[data]
+    ours = float(printed["calm" if "calm" in printed else "CALM-PDE"].split()[0])
+    found = [100 * (float(printed[model].split()[0]) / ours - 1) for model in models]
+    assert found == pytest.approx(deviations, abs=1.0)  # the paper's values are rounded too
+
+
+def test_small_suites_show_the_same_values_as_the_papers():
+    for small, large, names in (
+        ("regular_small", "paper_regular", {"burgers": "burgers", "navier_stokes": "navier_stokes_1e-4"}),
+        ("irregular_small", "paper_irregular", {"airfoil": "airfoil", "cylinder": "cylinder"}),
+    ):
+        for ours, theirs in names.items():
+            assert load_suite(small).paper[ours] == load_suite(large).paper[theirs]
+    curriculum = load_suite("paper_curriculum").paper["navier_stokes"]
+    regular = load_suite("paper_regular").paper["navier_stokes_1e-4"]
+    assert (curriculum["FNO, curriculum"], curriculum["PIT, curriculum"]) == (regular["fno"], regular["pit"])
+
+
+@pytest.mark.parametrize("problem", problems())
+def test_every_problem_has_tiny_data_that_can_be_made(problem):
+    made = tiny(problem)
+    PROBLEMS[made.kind](**made.problem)
+
+
+def test_cards_hold_settings_of_the_trainer_alone():
+    counted = 0
+    for kind, config in MODELS.items():
+        for preset in config.presets:
+            if kind != "calm" and not preset.endswith("_small"):
+                TrainConfig.model_validate(card(kind, preset, "paper").train)
+                assert card(kind, preset, "small").model["preset"] in config.presets
+                counted += 1
+    assert counted == 3 + 2 + 5 * 5
+
+
+def test_what_is_laid_over_what():
+    """The suite's settings over the card's, the data set's over them, the model's over those; the seed last."""
+    changed = suite(
+        train={"batch_size": 3, "epochs": 5, "learning_rate": 0.5},
+        data={"sample": SUITE["data"]["sample"] | {"train": {"epochs": 6, "learning_rate": 0.25}}},
+        models={"fno": {"train": {"learning_rate": 0.125}}},
+        seeds=[3],
+    )
+    (cell,) = cells(changed, Path("out"))
+    train = cell.recipe.train
+    assert (train.feeding, train.batch_size, train.epochs, train.learning_rate, train.seed) == ("prefix", 3, 6, 0.125, 3)
+
+
+def test_iterations_of_a_card_count_where_no_budget_does():
+    paper = {cell.model: cell for cell in cells(load_suite("paper_irregular"), Path("out")) if cell.data == "airfoil"}
+    assert paper["oformer"].length.iterations == 48000
+    assert paper["geo_fno"].length.iterations is None
+    small = {cell.model: cell for cell in cells(load_suite("irregular_small"), Path("out"))}
+    assert (small["oformer"].length.iterations, small["oformer"].length.minutes) == (None, 3.0)
+
+
+def wrong(text: str) -> dict:
+    """The tiny suite with one thing changed."""
+    path, _, value = text.partition("=")
+    *parents, last = path.split("/")
+    content = yaml.safe_load(yaml.safe_dump(SUITE))
+    place = content
+    for parent in parents:
+        place = place[parent]
+    place[last] = yaml.safe_load(value)
+    return content | content.pop("@both", {})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("modles={}", "unknown key 'modles'. Did you mean 'models'?"),
+        ("models/fnoo={}", "fnoo: there is no model 'fnoo'. Did you mean 'fno'?"),
+        ("models/fno/kid=calm", "unknown key 'kid'. Did you mean 'kind'?"),
+        ("models/fno/data=[sampel]", "there is no 'sampel'. Did you mean 'sample'?"),
+        ("models/fno=3", "fno: expected settings, got 3"),
+        ("models/geo_fno={}", "geo_fno is not made for navier_stokes_2d, only for airfoil_2d, cylinder_2d"),
+        ("models/fno/train={epoch: 3}", "models: fno on sample: train: unknown key 'epoch'. Did you mean 'epochs'?"),
+        ("data/sample/problem=navier_stoks_2d", "there is no 'navier_stoks_2d'. Did you mean 'navier_stokes_2d'?"),
+        ("data/sample/recipe=burger_1d", "there is no 'burger_1d'. Did you mean 'burgers_1d'?"),
+        ("data/sample/generat={}", "unknown key 'generat'. Did you mean 'generate'?"),
+        ("paper/samples={fno: '0.1'}", "there is no data set 'samples'. Did you mean 'sample'?"),
+        ("size=large", "'paper' or 'small'"),
+        ("seeds=[]", "at least 1"),
+        ("minutes=0", "greater than 0"),
+        ("@both={minutes: 3, steps: 4}", "leave the other out"),
+    ],
+)
+def test_wrong_suites_are_told_of(tmp_path, change, words):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(wrong(change)))
+    with pytest.raises(ConfigError) as raised:
+        cells(load_suite(str(path)), tmp_path)
+    assert words in str(raised.value)
+    assert "mine" in str(raised.value) or "tiny" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("smok", "Did you mean 'smoke'?"),
+        ("none.yaml", "there is no file none.yaml. Shipped suites: irregular_small"),
+    ],
+)
+def test_unknown_suites_are_told_of(name, words):
+    with pytest.raises(ConfigError, match=None) as raised:
+        load_suite(name)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("[1, 2]", "expected keys data and models"), ("on: 3", "got True. Put it in quotes")]
+)
+def test_other_files_are_told_of(tmp_path, text, words):
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_suite(str(tmp_path / "x.yaml"))
+    assert words in str(raised.value)
+
+
+def test_two_names_that_make_one_folder_are_refused():
+    twins = {"a b": {"kind": "fno"}, "a_b": {"kind": "fno"}}
+    with pytest.raises(ConfigError, match="share the folder sample-a_b-seed0"):
+        cells(suite(models=twins), Path("out"))
+
+
+def test_only_narrows_by_models_and_by_data_sets(tmp_path):
+    found = cells(load_suite("smoke"), tmp_path)
+    assert {cell.data for cell in chosen(found, ("cylinder",))} == {"cylinder"}
+    assert [cell.name for cell in chosen(found, ("cylinder", "pit"))] == ["cylinder-pit-seed0"]
+    assert {cell.model for cell in chosen(found, ("pit", "lno"))} == {"pit", "lno"}
+    assert chosen(found, ()) == found
+    with pytest.raises(CalmError, match="Did you mean 'cylinder'"):
+        chosen(found, ("cylindr",))
+
+
+def test_a_suite_read_back_is_the_suite(tmp_path):
+    assert load_suite(str(write_suite(tmp_path))) == Suite.model_validate(SUITE)

@@ -1,0 +1,75 @@
+"""The trajectory by hand against the same formula through PyTorch's own derivatives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calm_pde.engine import latent_steps
+from calm_pde.engine.stepping import trajectory
+from calm_pde.models.calm.processor import Processor
+from tests.clouds import random_cloud, relative_error
+
+TOKENS, CHANNELS = 5, 6
+
+
+def setting(batch: int) -> tuple[Processor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    processor = Processor(
+        CHANNELS, 2, (True, False), width=16, heads=4, blocks=2, fourier_width=8, fourier_std=1.0, generator=generator
+    ).double()
+    for parameter in processor.parameters():  # scales that are not 1, shifts that are not 0
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    z = random_cloud(batch * TOKENS, CHANNELS).view(batch, TOKENS, CHANNELS) - 0.5
+    return processor, z.requires_grad_(), random_cloud(TOKENS, 2, seed=1).requires_grad_()
+
+
+@pytest.mark.parametrize("together", [1, 12, 2048], ids=["each alone", "a few", "all"])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(
+    ("integrator", "substeps", "times"),
+    [
+        ("euler", 1, [1.0, 2.0, 3.0, 4.0, 5.0]),
+        ("euler", 2, [0.25, 1.0, 1.75]),
+        ("heun", 1, [1.0, 1.5, 3.0]),
+        ("rk4", 1, [0.5, 2.0]),
+    ],
+    ids=str,
+)
+def test_states_and_gradients_equal_the_formula(integrator, substeps, times, batch, together, monkeypatch):
+    """Every weight, the start and the positions; side steps, several stages, and gradients in several portions."""
+    monkeypatch.setattr(latent_steps, "_TOGETHER", together)
+    processor, z, positions = setting(batch)
+    inputs = [z, positions, *processor.parameters()]
+    results = []
+    for states in (
+        processor.at(positions).trajectory(z, times, integrator, substeps),
+        trajectory(processor.at(positions), z, times, integrator, substeps),
+    ):
+        assert states.shape == (batch, 1 + len(times), TOKENS, CHANNELS)
+        loss = (states * torch.linspace(1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum()
+        results.append([states, *torch.autograd.grad(loss, inputs, retain_graph=True), *torch.autograd.grad(loss, inputs)])
+    largest = max(float(wanted.detach().abs().max()) for wanted in results[1])
+    for found, wanted in zip(*results, strict=True):
+        own = float(wanted.detach().abs().max())
+        assert float((found - wanted).detach().abs().max()) < 1e-10 * own + 1e-13 * largest  # keys' shifts are all rounding
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_without_gradients_the_states_are_the_same(batch):
+    processor, z, positions = setting(batch)
+    dynamics = processor.at(positions)
+    with torch.no_grad():
+        found = dynamics.trajectory(z, [1.0, 1.5, 4.0], "heun", 1)
+    assert relative_error(found, dynamics.trajectory(z, [1.0, 1.5, 4.0], "heun", 1)) < 1e-13
+    assert torch.equal(dynamics.trajectory(z, [], "euler", 1), z[:, None])
+
+
+def test_a_backward_inside_autocast_is_the_same():
+    processor, z, positions = setting(2)
+    processor, z, positions = processor.float(), z.detach().float().requires_grad_(), positions.detach().float()
+    states = processor.at(positions).trajectory(z, [1.0, 2.0], "euler", 1)
+    (wanted,) = torch.autograd.grad(states.sum(), z, retain_graph=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (found,) = torch.autograd.grad(states.sum(), z)
+    assert torch.equal(found, wanted)

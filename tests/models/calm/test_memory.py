@@ -1,0 +1,110 @@
+"""The predicted peak of a step against the one that the operating system saw, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import calm_pde as cp
+from calm_pde.models.calm.memory import LiveBytes, predicted_peak
+
+SCRIPT = """
+import sys, torch, calm_pde as cp
+from pathlib import Path
+from calm_pde.models.calm.memory import predicted_peak
+
+name, side, batch, steps, training = sys.argv[1], *map(int, sys.argv[2:6])
+def status(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
+
+model = cp.CalmConfig.preset(name).build()
+dim = model.config.dim
+axis = torch.arange(side) / side
+grid = torch.cartesian_prod(*[axis] * dim).view(-1, dim)
+values = torch.randn(batch, len(grid), model.config.in_channels)
+predicted = predicted_peak(model, len(grid), batch, steps, training=bool(training))
+before = status("VmRSS")
+if training:
+    z, p = model.encode(values, grid)
+    u = model.decode(model.advance(z, p, steps), p, grid)
+    (u - torch.zeros_like(u)).square().mean().backward()
+else:
+    with torch.no_grad():
+        model(values, grid, steps)
+print(predicted, status("VmHWM") - before)
+"""
+
+
+def measured(*arguments: object) -> tuple[int, int]:
+    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    predicted, peak = map(int, run.stdout.split())
+    return predicted, peak
+
+
+def check(predicted: int, peak: int) -> None:
+    if predicted >= 500 * 10**6:
+        assert 0.9 < peak / predicted < 1.1, (predicted, peak)
+    else:
+        assert peak < predicted + 60 * 10**6, (predicted, peak)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [("navier_stokes_2d", 64, 16, 19, 1), ("navier_stokes_2d", 64, 4, 19, 0), ("burgers_1d", 1024, 8, 20, 1)],
+    ids=str,
+)
+def test_predicted_peak(setting):
+    check(*measured(*setting))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ("navier_stokes_2d", 64, 8, 19, 1),
+        ("navier_stokes_2d", 64, 32, 19, 1),
+        ("navier_stokes_2d", 64, 64, 19, 0),
+        ("burgers_1d", 1024, 64, 40, 1),
+        ("compressible_3d", 16, 4, 20, 1),
+        ("compressible_3d", 16, 8, 20, 1),
+        ("compressible_3d", 32, 1, 20, 1),
+        ("airfoil_2d", 72, 16, 15, 1),
+    ],
+    ids=str,
+)
+def test_predicted_peak_over_the_presets(setting):
+    check(*measured(*setting))
+
+
+def test_live_bytes_follow_storages():
+    with LiveBytes() as count:
+        a = torch.empty(1000)
+        view = a[:10]
+        b = torch.empty(500)
+        del a
+        assert count.now == 6000  # a view keeps its storage alive
+        del view
+        assert count.now == 2000
+        del b
+    assert count.now == 0
+    assert count.peak == 6000
+
+
+def test_a_smaller_budget_takes_less():
+    peaks = [
+        predicted_peak(cp.CalmConfig.preset("navier_stokes_2d", memory_budget=budget).build(), 4096, 8, 19)
+        for budget in (2**23, 2**29)
+    ]
+    assert peaks[0] < peaks[1]
+
+
+@pytest.mark.parametrize(("sizes", "name"), [((0, 8, 2), "num_points"), ((64, 0, 2), "batch"), ((64, 8, -1), "num_steps")])
+def test_impossible_sizes_are_named(sizes, name):
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        predicted_peak(cp.CalmConfig.preset("burgers_1d").build(), *sizes)

@@ -1,0 +1,333 @@
+"""Surrogates: physical units by hand, answers at any time and place, folders, and errors and warnings at the door."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from calm_pde.data.statistics import Statistics
+from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.geometry import Box
+from calm_pde.models import CalmConfig
+from calm_pde.records.batch import Batch
+from calm_pde.records.description import Field
+from calm_pde.surrogate.surrogate import Card, Surrogate
+
+BOX = Box((0.0, 0.0), (2.0, 1.0), (True, True))
+STATISTICS = {
+    "u": {"mean": 0.1, "std": 0.7, "lowest": -1.0, "highest": 1.0},
+    "v": {"mean": 2.0, "std": 0.4, "lowest": 1.0, "highest": 3.0},
+}
+
+
+def statistics(names=("u", "v"), known=STATISTICS):
+    """Of fields by name."""
+    return Statistics(
+        names=names, **{key: tuple(known[name][key] for name in names) for key in ("mean", "std", "lowest", "highest")}
+    )
+
+
+def small_surrogate(names=("u", "v"), box=BOX, task="rollout", features=(), node_types=(), seed=0, **more):
+    """Untrained, with random weights: one layer in, one and the external one out."""
+    dim = box.dim
+    config = CalmConfig(
+        dim=dim,
+        in_channels=len(names) if task != "steady" else len(features) or dim,
+        out_channels=len(names),
+        periodic=tuple(box.periodic),
+        task=task,
+        node_types=tuple(node_types),
+        encoder={"channels": (8,), "num_queries": (6,), "receptive_field": (0.3,), "temperature": (1.0,)},
+        decoder={"channels": (4,), "num_queries": (8,), "receptive_field": (0.5, 0.5), "temperature": (1.0, 1.0)},
+        processor={"heads": 2, "blocks": 1, "fourier_width": 8},
+    )
+    settings = {
+        "kind": "calm",
+        "model": config.model_dump(mode="json"),
+        "fields": tuple(Field(name=name, unit="m/s" if name == "u" else "") for name in names),
+        "features": tuple(Field(name=name) for name in features),
+        "lower": box.lower,
+        "upper": box.upper,
+        "periodic": box.periodic,
+        "spacing": 0.5,
+        "num_frames": 5,
+        "statistics": statistics(names),
+        "feature_statistics": statistics(features) if features else None,
+        "node_types": {code: f"type {code}" for code in node_types},
+        "provenance": {"data": "00", "seed": 3},
+    }
+    return Surrogate(config.build(seed=seed).eval(), Card(**(settings | more)))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """On a busy machine, threads that wait for each other make these small models up to 60 times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def surrogate():
+    return small_surrogate()
+
+
+def cloud(count=40, seed=0):
+    return np.random.default_rng(seed).uniform(BOX.lower, BOX.upper, size=(count, 2))
+
+
+def state(points):
+    wave = np.sin(np.pi * points[:, 0])
+    return np.stack([0.9 * wave, 2 + 0.8 * wave * points[:, 1]], axis=-1)
+
+
+POINTS = cloud()
+STATE = state(POINTS)
+
+
+def test_solve_is_the_model_in_normalized_units(surrogate):
+    mean, std = np.array([0.1, 2.0]), np.array([0.7, 0.4])
+    values = torch.tensor((STATE - mean) / std, dtype=torch.float32)[None]
+    points = torch.tensor(POINTS / [2.0, 1.0], dtype=torch.float32)
+    with torch.no_grad():
+        expected = surrogate.model(values, points, times=[0.5, 1.0, 2.6])[0].double().numpy() * std + mean
+    found = surrogate.solve(STATE, POINTS, times=[0.25, 0.5, 1.3])
+    assert found.shape == (3, 40, 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_by_default_the_trained_frames_are_answered(surrogate):
+    np.testing.assert_array_equal(
+        surrogate.solve(STATE, POINTS), surrogate.solve(STATE, POINTS, times=np.array([0.5, 1.0, 1.5, 2.0]))
+    )
+    np.testing.assert_array_equal(surrogate.asked_times(), [0.5, 1.0, 1.5, 2.0])
+
+
+def test_a_time_does_not_depend_on_the_others(surrogate):
+    many = surrogate.solve(STATE, POINTS, times=[0.2, 0.5, 0.7, 1.9])
+    for place, time in enumerate([0.2, 0.5, 0.7, 1.9]):
+        np.testing.assert_allclose(surrogate.solve(STATE, POINTS, times=[time])[0], many[place], rtol=1e-5, atol=1e-6)
+
+
+def test_times_that_are_whole_frames_but_for_rounding_are_whole():
+    coarse = small_surrogate(spacing=0.1, num_frames=8)
+    assert 0.7 / 0.1 != 7  # the rounding is there to be met
+    assert coarse.in_frames(np.array([0.3, 0.7, 0.25])) == [3.0, 7.0, 2.5]
+    np.testing.assert_allclose(coarse.solve(STATE, POINTS, times=[0.7])[0], coarse.solve(STATE, POINTS)[6], rtol=1e-5)
+
+
+def test_queries_elsewhere(surrogate):
+    asked = np.concatenate([cloud(9, seed=4), POINTS[[7]]])
+    found = surrogate.solve(STATE, POINTS, [0.5], queries=asked)
+    assert found.shape == (1, 10, 2)
+    np.testing.assert_allclose(found[0, 9], surrogate.solve(STATE, POINTS, [0.5])[0, 7], rtol=1e-5)
+
+
+def test_a_batch_axis_comes_back(surrogate):
+    many = np.stack([STATE, STATE[::-1]])
+    found = surrogate.solve(many, POINTS)
+    assert found.shape == (2, 4, 40, 2)
+    for place in range(2):
+        np.testing.assert_allclose(found[place], surrogate.solve(many[place], POINTS), rtol=1e-5, atol=1e-6)
+
+
+def test_lists_of_meshes_give_lists(surrogate):
+    clouds = [cloud(20, seed=1), cloud(31, seed=2)]
+    states = [state(points) for points in clouds]
+    for queries in (None, [cloud(5), cloud(6)], cloud(7)):
+        found = surrogate.solve(states, clouds, queries=queries)
+        assert isinstance(found, list)
+        for place in range(2):
+            asked = queries[place] if isinstance(queries, list) else queries
+            np.testing.assert_array_equal(found[place], surrogate.solve(states[place], clouds[place], queries=asked))
+
+
+def test_plain_lists_of_numbers_are_one_mesh(surrogate):
+    np.testing.assert_array_equal(surrogate.solve(STATE.tolist(), POINTS.tolist()), surrogate.solve(STATE, POINTS))
+
+
+def test_node_types_matter_and_have_to_be_known():
+    typed = small_surrogate(node_types=(0, 4))
+    kinds = np.where(POINTS[:, 0] > 1, 4, 0)
+    found = typed.solve(STATE, POINTS, node_type=kinds)
+    assert np.abs(found - typed.solve(STATE, POINTS, node_type=0 * kinds)).max() > 1e-4
+    np.testing.assert_array_equal(typed.solve([STATE], [POINTS], node_type=[kinds])[0], found)
+    np.testing.assert_allclose(typed.bake(POINTS, node_type=kinds).solve(STATE), found, rtol=1e-4, atol=1e-5)
+    for wrong in (None, kinds + 1, kinds + 0.5, kinds[:-1]):
+        with pytest.raises(InputError, match="node_type"):
+            typed.solve(STATE, POINTS, node_type=wrong)
+
+
+def batch_of(points, fields, **more):
+    count = len(fields)
+    return Batch(
+        fields=torch.tensor(fields, dtype=torch.float32),
+        times=torch.arange(fields.shape[1], dtype=torch.float32),
+        points=torch.tensor(BOX.to_unit(points), dtype=torch.float32),
+        samples=torch.arange(count),
+        starts=torch.zeros(count, dtype=torch.int64),
+        **more,
+    )
+
+
+def test_predicted_is_solve_on_a_batch(surrogate):
+    fields = np.stack([STATE, STATE[::-1]])[:, None].repeat(4, axis=1)
+    found = surrogate.predicted(batch_of(POINTS, fields)).numpy()
+    np.testing.assert_allclose(found, surrogate.solve(fields[:, 0], POINTS, [0.5, 1.0, 1.5]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_files_node_types_are_left_aside_where_the_model_has_none(surrogate):
+    fields = STATE[None, None].repeat(2, axis=1)
+    plain = surrogate.predicted(batch_of(POINTS, fields))
+    typed = surrogate.predicted(batch_of(POINTS, fields, node_type=torch.ones(40, dtype=torch.int64)))
+    assert torch.equal(plain, typed)
+
+
+def test_a_steady_surrogate_takes_coordinates_or_features():
+    plain = small_surrogate(("v",), task="steady", num_frames=1)
+    found = plain.solve(None, POINTS)
+    assert found.shape == (1, 40, 1)
+    unit = torch.tensor(POINTS / [2.0, 1.0], dtype=torch.float32)
+    with torch.no_grad():
+        expected = plain.model(unit[None], unit)[0].numpy() * 0.4 + 2.0
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(plain.predicted(batch_of(POINTS, STATE[None, None, :, 1:]))[0].numpy(), found, rtol=1e-5)
+    with pytest.raises(InputError, match="times"):
+        plain.solve(None, POINTS, [0.5])
+    given = small_surrogate(("v",), task="steady", features=("u",), num_frames=1)
+    with torch.no_grad():
+        feature = torch.tensor((STATE[None, :, :1] - 0.1) / 0.7, dtype=torch.float32)
+        expected = given.model(feature, unit)[0].numpy() * 0.4 + 2.0
+    np.testing.assert_allclose(given.solve(STATE[:, :1], POINTS), expected, rtol=1e-5)
+    with pytest.raises(InputError, match=r"\(40, 1\) with channels u"):
+        given.solve(None, POINTS)
+
+
+def test_an_autoencoder_answers_once():
+    found = small_surrogate(task="autoencoder").solve(STATE, POINTS, queries=cloud(5))
+    assert found.shape == (1, 5, 2)
+
+
+@pytest.mark.parametrize("task", ["rollout", "steady", "autoencoder"])
+def test_baking_changes_nothing(task):
+    small = small_surrogate(task=task)
+    initial = None if task == "steady" else STATE
+    asked = cloud(11, seed=5)
+    np.testing.assert_allclose(
+        small.bake(POINTS, asked).solve(initial), small.solve(initial, POINTS, queries=asked), rtol=1e-4, atol=1e-5
+    )
+    if task == "rollout":
+        many = np.stack([STATE, -STATE * [1, -1]])
+        np.testing.assert_allclose(
+            small.bake(POINTS).solve(many, [0.3, 1.0]), small.solve(many, POINTS, [0.3, 1.0]), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_a_saved_surrogate_answers_the_same(surrogate, tmp_path):
+    """Whoever loads the folder, or the run folder around it, needs neither mesh nor data."""
+    surrogate.save(tmp_path / "run" / "surrogate")
+    for path in (tmp_path / "run", tmp_path / "run" / "surrogate"):
+        loaded = Surrogate.load(path)
+        assert loaded.card == surrogate.card
+        assert not loaded.model.training
+        np.testing.assert_array_equal(loaded.solve(STATE, POINTS, [0.3, 2.0]), surrogate.solve(STATE, POINTS, [0.3, 2.0]))
+
+
+def test_queries_that_started_on_a_mesh_load_without_it(tmp_path):
+    small = small_surrogate()
+    content = small.card.model | {"encoder": small.card.model["encoder"] | {"mesh_prior": [True]}}
+    config = CalmConfig.model_validate(content)
+    mesh = torch.tensor(POINTS / [2.0, 1.0], dtype=torch.float32)
+    prior = Surrogate(config.build(mesh=mesh).eval(), small.card.model_copy(update={"model": config.model_dump(mode="json")}))
+    prior.save(tmp_path / "s")
+    np.testing.assert_array_equal(Surrogate.load(tmp_path / "s").solve(STATE, POINTS), prior.solve(STATE, POINTS))
+
+
+def test_folders_that_are_none_or_damaged_are_named(surrogate, tmp_path):
+    with pytest.raises(FileError, match="nowhere: there is no such folder"):
+        Surrogate.load(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileError, match=r"manifest\.json"):
+        Surrogate.load(tmp_path / "empty")
+    surrogate.save(tmp_path / "whole")
+    for name in ("weights.safetensors", "surrogate.json"):
+        broken = shutil.copytree(tmp_path / "whole", tmp_path / f"broken {name}")
+        content = bytearray((broken / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (broken / name).write_bytes(bytes(content))
+        with pytest.raises(FileError, match=f"{name}.*SHA-256"):
+            Surrogate.load(broken)
+
+
+def test_a_card_of_another_kind_is_refused(surrogate, tmp_path):
+    odd = Surrogate(surrogate.model, surrogate.card.model_copy(update={"kind": "oracle"}))
+    odd.save(tmp_path / "odd")
+    with pytest.raises(FileError, match=r"surrogate\.json.*'oracle'"):
+        Surrogate.load(tmp_path / "odd")
+    wide = json.loads(json.dumps(surrogate.card.model)) | {"out_channels": 3}
+    Surrogate(surrogate.model, surrogate.card.model_copy(update={"model": wide})).save(tmp_path / "wide")
+    with pytest.raises(FileError, match=r"weights\.safetensors: decoder.*expected"):
+        Surrogate.load(tmp_path / "wide")
+
+
+def test_leaving_the_training_range_is_said(surrogate):
+    with pytest.warns(TrainingRangeWarning, match=r"times reach 2\.25; the surrogate was trained to 2 "):
+        surrogate.solve(STATE, POINTS, [1.0, 2.25])
+    with pytest.warns(TrainingRangeWarning, match="initial: v leaves"):
+        surrogate.solve(STATE * [1.0, 5.0], POINTS)
+    with pytest.warns(TrainingRangeWarning, match="initial: u, v leaves"):
+        surrogate.bake(POINTS).solve(STATE * 9)
+
+
+def test_nothing_is_said_inside_it(surrogate):
+    """Warnings are errors in these tests."""
+    edge = np.tile([[-1.0, 1.0], [1.0, 3.0]], (20, 1))
+    surrogate.solve(edge, POINTS, [2.0])
+    constant = {"mean": (0.1,), "std": (1.0,), "lowest": (float(np.float32(0.1)),), "highest": (float(np.float32(0.1)),)}
+    small_surrogate(("u",), statistics=Statistics(names=("u",), **constant)).solve(np.full((40, 1), 0.1), POINTS)
+
+
+WRONG = {
+    "one channel": ({"initial": STATE[:, :1]}, r"initial: .*\(40, 2\) with channels u, v, got shape \(40, 1\)"),
+    "fewer rows": ({"initial": STATE[:-1]}, r"initial: .*got shape \(39, 2\)"),
+    "flat": ({"initial": STATE[0]}, r"initial: .*got shape \(2,\)"),
+    "no state": ({"initial": None}, "initial: expected an array of numbers, got None"),
+    "NaN": ({"initial": np.where(STATE > 2.5, np.nan, STATE)}, "initial: expected finite numbers"),
+    "words": ({"initial": "warm"}, "initial: expected an array of numbers"),
+    "flat points": ({"points": POINTS[0]}, r"points: expected shape \(point, 2\).*got shape \(2,\)"),
+    "3-D points": ({"points": np.zeros((40, 3))}, r"points: .*got shape \(40, 3\)"),
+    "no points": ({"points": []}, "points: .*not empty"),
+    "ragged points": ({"points": [[[0.0, 0.0], [1.0]]]}, "points: expected an array of numbers"),
+    "infinite points": ({"points": np.full((40, 2), np.inf)}, "points: expected finite numbers"),
+    "3-D queries": ({"queries": np.zeros((4, 3))}, r"queries: .*got shape \(4, 3\)"),
+    "words as queries": ({"queries": ["here"]}, "queries: expected an array of numbers"),
+    "node types": ({"node_type": np.zeros(40, dtype=int)}, "node_type: expected none"),
+    "words as node types": ({"node_type": ["wall"] * 40}, "node_type: expected an array of numbers"),
+    "time 0": ({"times": [0.0, 1.0]}, "times: expected strictly increasing numbers > 0, physical"),
+    "times backwards": ({"times": [1.0, 0.5]}, "times: expected strictly increasing"),
+    "no times": ({"times": []}, "times: expected strictly increasing"),
+    "NaN times": ({"times": [float("nan")]}, "times: expected finite numbers"),
+    "states and meshes": ({"initial": [STATE], "points": [POINTS, POINTS]}, "initial: expected 2 arrays, one per mesh, got 1"),
+    "queries and meshes": ({"initial": [STATE], "points": [POINTS], "queries": 3}, "queries: expected 1 arrays.*got int"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_fit_is_named(surrogate, name):
+    changes, message = WRONG[name]
+    with pytest.raises(InputError, match=message):
+        surrogate.solve(**({"initial": STATE, "points": POINTS} | changes))
+
+
+def test_a_baked_surrogate_checks_alike(surrogate):
+    fast = surrogate.bake(POINTS)
+    for given, times, name in ((STATE[:-1], None, "initial"), (STATE, [1.0, 1.0], "times")):
+        with pytest.raises(InputError, match=name):
+            fast.solve(given, times)
+    with pytest.raises(InputError, match="queries"):
+        surrogate.bake(POINTS, np.zeros((3, 1)))
