@@ -12,6 +12,14 @@ import torch
 from calm_pde.types import Tensor
 
 
+def ordinary(size: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
+    """Memory that any later call may use, also where it is first asked for in inference mode."""
+    if not torch.is_inference_mode_enabled():
+        return torch.empty(size, dtype=dtype, device=device)
+    with torch.inference_mode(False):
+        return torch.empty(size, dtype=dtype, device=device)
+
+
 class Scratch(threading.local):
     """Buffers that chunk after chunk and step after step write to again.
 
@@ -27,7 +35,7 @@ class Scratch(threading.local):
         buffer = self._buffers.get(key)
         if buffer is None or buffer.numel() < size:
             self._buffers.pop(key, None)
-            buffer = self._buffers[key] = like.new_empty(size)
+            buffer = self._buffers[key] = ordinary(size, like.dtype, like.device)
         return buffer[:size].view(shape)
 
     def clear(self) -> None:
@@ -79,7 +87,7 @@ class Pool:
         self._free.sort(key=lambda memory: abs(len(memory) - size))
         fitting = (place for place, memory in enumerate(self._free) if size <= len(memory) <= _SLACK * size)
         place = next(fitting, None)
-        memory = torch.empty(size, dtype=MEMORY) if place is None else self._free.pop(place)
+        memory = ordinary(size, MEMORY) if place is None else self._free.pop(place)
         self._lent += len(memory)
         self._most_lent = max(self._most_lent, self._lent)
         while self._free and self._lent + sum(map(len, self._free)) > _SPARE * self._most_lent:

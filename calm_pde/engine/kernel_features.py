@@ -13,6 +13,7 @@ from torch import nn
 
 from calm_pde.engine.buffers import POOL, SCRATCH
 from calm_pde.engine.fourier import fourier_features
+from calm_pde.engine.plain import differentiable_gradients, seen_through
 from calm_pde.engine.precision import full_precision
 from calm_pde.engine.tail import gelu_backward_out, gelu_out
 from calm_pde.geometry import squared_distances
@@ -59,9 +60,21 @@ def mlp_features(
     if scale is not None and shift is not None:
         ids = ids % len(scale)  # clouds of their own follow one another, each with the same queries
         scale, shift = scale[ids], shift[ids]
-    if not torch.compiler.is_compiling():
-        with full_precision(displacement):
-            return _Features.apply(displacement, share, frequencies, weight, bias, scale, shift)  # pyright: ignore[reportReturnType]
+    if seen_through():
+        return _plain_features(displacement, share, frequencies, weight, bias, scale, shift)
+    with full_precision(displacement):
+        return _Features.apply(displacement, share, frequencies, weight, bias, scale, shift)  # pyright: ignore[reportReturnType]
+
+
+def _plain_features(
+    displacement: Tensor,
+    share: Tensor,
+    frequencies: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    scale: Tensor | None,
+    shift: Tensor | None,
+) -> Float[Tensor, "query neighbor hidden"]:
     hidden = nn.functional.linear(fourier_features(displacement, frequencies), weight, bias)
     if scale is not None and shift is not None:
         hidden = torch.addcmul(shift[:, None], hidden, scale[:, None])
@@ -89,17 +102,21 @@ class _Features(torch.autograd.Function):
         active = gelu_out(inside, out=SCRATCH.new("features", inside, *inside.shape))
         torch.mul(active, share[..., None], out=features[..., :-1])
         features[..., -1] = share
-        ctx.save_for_backward(share, turns, waves, hidden, inside, weight, scale)
+        inputs = (displacement, share, frequencies, weight, bias, scale, shift)
+        ctx.save_for_backward(*inputs, turns, waves, hidden, inside)
         return features
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # someone will differentiate what comes out of here
+            inputs = ctx.saved_tensors[:7]
+            return differentiable_gradients(lambda: _plain_features(*inputs), inputs, grads[0])
         with full_precision(grads[0]):
             return _Features.gradients(ctx, grads[0])
 
     @staticmethod
     def gradients(ctx: Any, all_grads: Tensor) -> tuple[Tensor | None, ...]:
-        share, turns, waves, hidden, inside, weight, scale = ctx.saved_tensors
+        _, share, _, weight, _, scale, _, turns, waves, hidden, inside = ctx.saved_tensors
         grad, (half, width) = all_grads[..., :-1], (len(waves) // 2, hidden.shape[-1])
         spare = SCRATCH.new("features", inside, *inside.shape)
         grad_share = torch.linalg.vecdot(grad, gelu_out(inside, out=spare)) + all_grads[..., -1]

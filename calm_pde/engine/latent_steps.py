@@ -12,8 +12,9 @@ import torch
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
 from calm_pde.engine.buffers import POOL, SCRATCH
+from calm_pde.engine.plain import differentiable_gradients, plain_attention
 from calm_pde.engine.precision import full_precision
-from calm_pde.engine.stepping import Method, Walk
+from calm_pde.engine.stepping import Method, Velocity, Walk, walked
 from calm_pde.engine.tail import gelu_backward_out, gelu_out
 from calm_pde.types import Float, Tensor
 
@@ -272,24 +273,29 @@ def _states(
 
 class _Trajectory(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, way: Walk, method: Method, heads: int, z: Tensor, *flat: Tensor) -> Tensor:
+    def forward(ctx: Any, formula: Velocity, way: Walk, method: Method, heads: int, z: Tensor, *flat: Tensor) -> Tensor:
         weights = _grouped(flat)
         record = _Record(z, weights, len(way.steps) * len(method.weights), heads)
         states = _states(_Evaluator(weights, len(z), heads, True), z, way, method, record)
-        ctx.way, ctx.method, ctx.heads, ctx.num_weights = way, method, heads, len(flat)
-        ctx.save_for_backward(*flat, *record.tensors())
+        ctx.formula, ctx.way, ctx.method, ctx.heads, ctx.num_inputs = formula, way, method, heads, 1 + len(flat)
+        ctx.save_for_backward(z, *flat, *record.tensors())
         return states[way.visits].transpose(0, 1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # someone will differentiate what comes out of here
+            inputs = ctx.saved_tensors[: ctx.num_inputs]
+            with plain_attention():
+                found = differentiable_gradients(lambda: walked(ctx.formula, inputs[0], ctx.way, ctx.method), inputs, grads[0])
+            return None, None, None, None, *found
         with full_precision(grads[0]):
-            return _Trajectory.gradients(ctx, grads[0])
+            return None, None, None, None, *_Trajectory.gradients(ctx, grads[0])
 
     @staticmethod
     def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         way, method = ctx.way, ctx.method
-        weights = _grouped(ctx.saved_tensors[: ctx.num_weights])
-        record = _Record.of(ctx.saved_tensors[ctx.num_weights :], len(weights.blocks))
+        weights = _grouped(ctx.saved_tensors[1 : ctx.num_inputs])
+        record = _Record.of(ctx.saved_tensors[ctx.num_inputs :], len(weights.blocks))
         visited = grad.transpose(0, 1)
         evaluator = _Evaluator(weights, visited.shape[1], ctx.heads, True)
         gradients = _Gradients(evaluator, record)
@@ -306,16 +312,21 @@ class _Trajectory(torch.autograd.Function):
                     of_velocity.add_(passed, alpha=size * method.reaches[stage + 1])
                 passed = gradients.transposed(of_velocity, number)
                 here.add_(passed)
-        return None, None, None, of_states[0].view(visited.shape[1:]), *gradients.all()
+        return of_states[0].view(visited.shape[1:]), *gradients.all()
 
 
 def latent_states(
-    weights: ProcessorWeights, heads: int, z: Float[Tensor, "batch token channel"], way: Walk, method: Method
+    weights: ProcessorWeights,
+    heads: int,
+    formula: Velocity,
+    z: Float[Tensor, "batch token channel"],
+    way: Walk,
+    method: Method,
 ) -> Float[Tensor, "batch time token channel"]:
-    """The states that the walk visits."""
+    """The states that the walk visits; `formula` is ψ with the same weights, for derivatives of derivatives."""
     if not way.steps:
         return torch.stack([z] * len(way.visits), dim=1)
     if torch.is_grad_enabled():
-        return _Trajectory.apply(way, method, heads, z, *weights.flat())  # pyright: ignore[reportReturnType]
+        return _Trajectory.apply(formula, way, method, heads, z, *weights.flat())  # pyright: ignore[reportReturnType]
     record = _Record(z, weights, 1, heads)
     return _states(_Evaluator(weights, len(z), heads, False), z, way, method, record)[way.visits].transpose(0, 1)

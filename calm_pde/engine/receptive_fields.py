@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -41,6 +42,7 @@ class ContentCache:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.entries: OrderedDict[bytes, tuple[int, Any]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, what: str, arrays: tuple[Tensor | None, ...], compute: Callable[[], tuple[int, Any]]) -> Any:
         """`compute` gives the number of bytes of its result, and the result."""
@@ -50,14 +52,17 @@ class ContentCache:
             if array is not None:
                 digest.update(array.contiguous().cpu().numpy().data)
         key = digest.digest()
-        if key not in self.entries:
-            self.entries[key] = compute()
-            while sum(size for size, _ in self.entries.values()) > self.limit and len(self.entries) > 1:
+        with self._lock:
+            known = self.entries.get(key)
+            if known is not None:
+                self.entries.move_to_end(key)
+                return known[1]
+        size, result = compute()  # two threads may both compute it: better than that one waits for the other
+        with self._lock:
+            if size <= self.limit:
+                self.entries[key] = (size, result)
+            while sum(size for size, _ in self.entries.values()) > self.limit:
                 self.entries.popitem(last=False)
-        self.entries.move_to_end(key)
-        size, result = self.entries[key]
-        if size > self.limit:
-            del self.entries[key]
         return result
 
 
@@ -69,6 +74,7 @@ def neighborhood_size(percentile: float, num_points: int) -> int:
     return math.floor(percentile * (num_points - 1)) + 1
 
 
+@torch.inference_mode(False)  # what is found may be kept, and serve a training step later
 @torch.no_grad()
 def receptive_field(
     points: Float[Tensor, "#cloud point dim"],
@@ -178,9 +184,10 @@ class Vicinity:
 
     def _among_known(self, points: Tensor, queries: Tensor, k: int, periodic: tuple[bool, ...]) -> tuple[Tensor, Tensor] | None:
         """The receptive fields, if all of them are sure to lie among the candidates."""
-        if self._known is None or self._known[0].shape != points.shape or self._known[1].shape != queries.shape:
+        known = self._known  # another thread may replace it meanwhile
+        if known is None or known[0].shape != points.shape or known[1].shape != queries.shape:
             return None
-        old_points, old_queries, candidates, radius = self._known
+        old_points, old_queries, candidates, radius = known
         moved = squared_distances(wrap(queries - old_queries, periodic)).sqrt()
         drift = squared_distances(wrap(points - old_points, periodic)).max().sqrt()
         squared = squared_distances(wrap(queries[:, None] - points[candidates], periodic))

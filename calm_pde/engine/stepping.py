@@ -72,7 +72,14 @@ def trajectory(
     velocity: Velocity, z: Float[Tensor, "batch token channel"], times: Sequence[float], integrator: str, substeps: int
 ) -> Float[Tensor, "batch time token channel"]:
     """The state now and at each of the increasing times."""
-    way, states = walk(times, substeps), [z]
+    return walked(velocity, z, walk(times, substeps), INTEGRATORS[integrator])
+
+
+def walked(
+    velocity: Velocity, z: Float[Tensor, "batch token channel"], way: Walk, method: Method
+) -> Float[Tensor, "batch time token channel"]:
+    """The states that the walk visits."""
+    states = [z]
     for start, size in way.steps:
-        states.append(stepped(velocity, states[start], size, INTEGRATORS[integrator]))
+        states.append(stepped(velocity, states[start], size, method))
     return torch.stack([states[visit] for visit in way.visits], dim=1)

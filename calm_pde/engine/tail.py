@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 
 from calm_pde.engine.buffers import Scratch
-from calm_pde.engine.products import add_product
+from calm_pde.engine.orders.products import add_product
 from calm_pde.types import Float, Tensor
 
 _BLOCK = 12 * 2**20  # bytes of hidden layer that are worked on together, before and after σ

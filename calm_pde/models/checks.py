@@ -158,6 +158,13 @@ def _caller_level() -> int:
 
 
 def _floating(name: str, value: object, dtype: torch.dtype) -> Tensor:
+    if dtype == torch.float16:
+        raise InputError(
+            "weights",
+            expected="float32, float64 or bfloat16",
+            got="float16, in which squared distances vanish and answers become NaN",
+            fix="Turn the model back with .float(), and compute under torch.autocast for speed.",
+        )
     if not isinstance(value, Tensor) or value.dtype != dtype:
         raise InputError(
             name,

@@ -8,14 +8,13 @@ import pytest
 import torch
 
 import calm_pde as cp
-from calm_pde.engine import products
-from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, Sizes, chunk_bytes, plan
-from calm_pde.engine.products import push_plan
+from calm_pde.engine.orders import DENSE, KERNEL, ORDERS, POOL, PUSH, Sizes, lifting, pairs
+from calm_pde.engine.orders.pairs import point_pairs
+from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, chunk_bytes, plan
 from tests import oracle
 from tests.clouds import grid, random_cloud, relative_error
 from tests.models.calm.test_layer import perturb
 
-ORDERS = ("kernel", "pool", "push", "dense")
 CHUNKS = (1, 7, 10**6)
 # one chunking each, every order whole, and row blocks and recomputed activations somewhere
 PLANS = [Plan(order, 10**6, 10**6, True) for order in ORDERS]
@@ -29,8 +28,8 @@ PLANS += [Plan(order, chunk, 3, False) for order, chunk in itertools.product(ORD
 CASES = [
     (chosen, few, page)
     for chosen in PLANS
-    for few in ([0, 32] if chosen.order == "push" else [32])
-    for page in ([8, 4096] if chosen.by_point else [4096])
+    for few in ([0, 32] if chosen.order is PUSH else [32])
+    for page in ([8, 4096] if chosen.order.by_point else [4096])
 ]
 
 
@@ -55,8 +54,8 @@ def layer_of(external: bool, chosen: Plan | None = None, **options) -> cp.CalmLa
 @pytest.mark.parametrize("external", [False, True], ids=["learned", "external"])
 @pytest.mark.parametrize("ties", [False, True], ids=["cloud", "grid"])
 def test_every_order_and_chunk_equals_the_oracle(chosen, few, page, external, ties, monkeypatch):
-    monkeypatch.setattr(products, "_FEW_POINTS", few)
-    monkeypatch.setattr(products, "_PAGE", page)
+    monkeypatch.setattr(pairs, "_FEW_POINTS", few)
+    monkeypatch.setattr(lifting, "_PAGE", page)
     layer = layer_of(external, chosen)
     points = grid(5, 2) if ties else random_cloud(25, 2)
     x = random_cloud(5 * 25, 3, seed=1).view(5, 25, 3)
@@ -80,8 +79,8 @@ def test_every_order_and_chunk_equals_the_oracle(chosen, few, page, external, ti
 @pytest.mark.parametrize("external", [False, True], ids=["learned", "external"])
 def test_every_order_and_chunk_has_the_same_gradients(chosen, few, page, external, monkeypatch):
     """Against the order `kernel` in one chunk, which gradcheck has passed in test_layer."""
-    monkeypatch.setattr(products, "_FEW_POINTS", few)
-    monkeypatch.setattr(products, "_PAGE", page)
+    monkeypatch.setattr(pairs, "_FEW_POINTS", few)
+    monkeypatch.setattr(lifting, "_PAGE", page)
 
     def gradients(layer: cp.CalmLayer) -> list[torch.Tensor]:
         x = random_cloud(2 * 2 * 25, 3, seed=1).view(2, 2, 25, 3).requires_grad_()
@@ -94,7 +93,7 @@ def test_every_order_and_chunk_has_the_same_gradients(chosen, few, page, externa
         assert all(leaf.grad is not None for leaf in leaves)
         return [leaf.grad for leaf in leaves if leaf.grad is not None]
 
-    expected = gradients(layer_of(external, Plan("kernel", 10**6, 10**6, True)))
+    expected = gradients(layer_of(external, Plan(KERNEL, 10**6, 10**6, True)))
     for found, wanted in zip(gradients(layer_of(external, chosen)), expected, strict=True):
         assert relative_error(found, wanted) < 1e-11
 
@@ -119,8 +118,8 @@ def test_gradcheck_of_every_order(chosen):
 @pytest.mark.parametrize("rows", [3, 70], ids=["few rows", "many rows"])
 def test_pointwise_part_for_few_and_many_rows(rows, kept):
     """Both layouts of the pointwise MLP, forward and backward, against the module's own formula."""
-    layer = layer_of(False, Plan("kernel", 3, 10**6, True, keep_hidden=kept))
-    bare = layer_of(False, Plan("kernel", 3, 10**6, True))
+    layer = layer_of(False, Plan(KERNEL, 3, 10**6, True, keep_hidden=kept))
+    bare = layer_of(False, Plan(KERNEL, 3, 10**6, True))
     x, points = random_cloud(rows * 25, 3).view(rows, 25, 3), random_cloud(25, 2)
     y, _ = layer(x, points)
     bare.dropout.p = 1e-300  # training with dropout takes the plain path, and this much drops nothing
@@ -136,7 +135,7 @@ def test_pointwise_part_for_few_and_many_rows(rows, kept):
 @pytest.mark.parametrize("rows", [3, 70, 140], ids=["few rows", "many rows", "rows in parts"])
 def test_float32_is_the_same_but_for_rounding(rows, kept):
     """PyTorch has other code for float32 than for float64, which all comparisons with the oracle take."""
-    chosen = Plan("kernel", 3, 70, True, kept and rows <= 70, kept)
+    chosen = Plan(KERNEL, 3, 70, True, kept and rows <= 70, kept)
     results = []
     for dtype in (torch.float64, torch.float32):
         layer = layer_of(False, chosen).to(dtype)
@@ -150,7 +149,7 @@ def test_float32_is_the_same_but_for_rounding(rows, kept):
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_distance_kernel_in_chunks(chunk):
     whole = layer_of(False, kernel="distance")
-    chunked = layer_of(False, Plan("kernel", chunk, 1, False), kernel="distance")
+    chunked = layer_of(False, Plan(KERNEL, chunk, 1, False), kernel="distance")
     x, points = random_cloud(50, 3).view(2, 25, 3), random_cloud(25, 2)
     results = []
     for layer in (whole, chunked):
@@ -162,11 +161,11 @@ def test_distance_kernel_in_chunks(chunk):
 
 @pytest.mark.parametrize("few", [0, 100], ids=["groups", "one by one"])
 def test_pairs_of_a_push_are_complete(few, monkeypatch):
-    monkeypatch.setattr(products, "_FEW_POINTS", few)
+    monkeypatch.setattr(pairs, "_FEW_POINTS", few)
     layer = layer_of(True)
     found = layer.neighbors(grid(6, 2), torch.cat([grid(6, 2)[:9], random_cloud(20, 2)]))
     index, valid = found.indices[0], found.valid[0]
-    pushed = push_plan(index, valid)
+    pushed = point_pairs(index, valid)
     seen = {}
     place = 0
     for points, served, queries in pushed.groups:
@@ -186,20 +185,20 @@ def test_pairs_of_a_push_are_complete(few, monkeypatch):
 
 # the six layers of the 2-D Navier-Stokes preset, batch 8, 20 frames, and what each should take
 LAYERS = [
-    (Sizes(4096, 1024, 41, 8, 1, 32, 33, True), "pool"),
-    (Sizes(1024, 256, 11, 8, 32, 64, 33, True), "pool"),
-    (Sizes(256, 16, 52, 8, 64, 128, 33, True), "pool"),
-    (Sizes(16, 256, 4, 160, 128, 64, 33, True), "push"),
-    (Sizes(16, 256, 8, 160, 128, 64, 33, True), "dense"),
-    (Sizes(256, 1024, 3, 160, 64, 32, 33, True), "kernel"),
-    (Sizes(1024, 4096, 11, 160, 32, 1, 33, False), "push"),
-    (Sizes(1024, 262144, 2, 21, 64, 5, 33, False), "push"),
+    (Sizes(4096, 1024, 41, 8, 1, 32, 33, True), POOL),
+    (Sizes(1024, 256, 11, 8, 32, 64, 33, True), POOL),
+    (Sizes(256, 16, 52, 8, 64, 128, 33, True), POOL),
+    (Sizes(16, 256, 4, 160, 128, 64, 33, True), PUSH),
+    (Sizes(16, 256, 8, 160, 128, 64, 33, True), DENSE),
+    (Sizes(256, 1024, 3, 160, 64, 32, 33, True), KERNEL),
+    (Sizes(1024, 4096, 11, 160, 32, 1, 33, False), PUSH),
+    (Sizes(1024, 262144, 2, 21, 64, 5, 33, False), PUSH),
 ]
 
 
 @pytest.mark.parametrize(("sizes", "order"), LAYERS)
 def test_the_cost_model_picks_the_known_best(sizes, order):
-    assert plan(sizes, DEFAULT_BUDGET).order == order
+    assert plan(sizes, DEFAULT_BUDGET).order is order
 
 
 @pytest.mark.parametrize("budget", [2**20, 2**24, DEFAULT_BUDGET])

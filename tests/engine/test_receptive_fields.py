@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from hypothesis import given
@@ -166,3 +169,41 @@ def test_a_vicinity_serves_other_clouds_too():
         wanted = receptive_field(points[None], queries[None], 0.05, (False, False))
         assert torch.equal(found.indices, wanted.indices)
         assert torch.equal(found.valid, wanted.valid)
+
+
+def test_threads_share_a_cache_of_one_entry():
+    """Eight threads, each with a mesh of its own, drive each other's entries out all the time."""
+    clouds = [random_cloud(200, 2, seed=seed).view(1, 200, 2) for seed in range(8)]
+    alone = [receptive_field(cloud, cloud, 0.1, (False, False)) for cloud in clouds]
+    cache = module.ContentCache(9 * alone[0].indices.numel() + 1)
+    start = threading.Barrier(8)
+
+    def ask(number: int) -> bool:
+        start.wait()
+        for turn in range(60):
+            which = (number + turn) % 8
+
+            def compute(which: int = which) -> tuple[int, int]:
+                return 9 * alone[which].indices.numel(), which
+
+            if cache.get("test", (clouds[which],), compute) != which:
+                return False
+        return len(cache.entries) <= 1
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(8)))
+
+
+def test_threads_find_what_one_finds(monkeypatch):
+    monkeypatch.setattr(module, "FIELDS", module.ContentCache(1))
+    monkeypatch.setattr(module, "TREES", module.ContentCache(1))
+    clouds = [random_cloud(300, 2, seed=seed).view(1, 300, 2) for seed in range(8)]
+    vicinity = module.Vicinity()  # shared, as a layer's is
+    alone = [receptive_field(cloud, cloud, 0.02, (True, False)) for cloud in clouds]
+
+    def ask(number: int) -> bool:
+        found = [receptive_field(clouds[number], clouds[number], 0.02, (True, False), vicinity=vicinity) for _ in range(10)]
+        return all(torch.equal(one.indices, alone[number].indices) for one in found)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(8)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from calm_pde.errors import CalmError
+from calm_pde.engine.plain import seen_through
+from calm_pde.errors import InputError
 from calm_pde.models.calm.baked_layer import BakedLayer
 from calm_pde.models.calm.hierarchy import Hierarchy, regrouped
 from calm_pde.models.calm.layer import count_clouds, rows_first, rows_inside
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 class BakedCalm:
     """`baked(values, num_steps)` or `baked(values, times=…)`: the plain model's answer on the mesh it was baked for.
 
-    One mesh serves batches of any size; one mesh per sample serves batches of just those samples. Training or loading
-    weights afterwards makes it refuse to run.
+    It is a snapshot with copies of its own of weights and mesh: whatever happens to the model or to the tensors it was baked
+    from, its answers stay. One mesh serves batches of any size; one mesh per sample serves batches of just those samples.
     """
 
     def __init__(
@@ -34,24 +36,23 @@ class BakedCalm:
         node_type: Tensor | None = None,
     ) -> None:
         lead = (len(points),) if points.ndim == 3 else () if mask is None else (len(mask),)
-        self.model, self.node_type = model, node_type
-        self.points = points if mask is None else points.masked_fill(~mask[..., None], 0.0)
-        self.mask, self.own_queries = mask, queries is not None
-        where = self.points if queries is None else queries
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():
+            self.model = model = copy.deepcopy(model).requires_grad_(False)
+            points, queries, mask = points.clone(), _copy(queries), _copy(mask)
+            self.node_type = _copy(node_type)
+            self.points = points if mask is None else points.masked_fill(~mask[..., None], 0.0)
+            self.mask, self.own_queries = mask, queries is not None
+            where = self.points if queries is None else queries
             self.encoder = _baked(model.encoder, self.points, None, mask, lead)
             positions = self.encoder[-1].where
             self.decoder = _baked(model.decoder, positions, where, None, (len(where),) if where.ndim == 3 else ())
             self.dynamics = None if model.processor is None else model.processor.at(positions)
-        self._weights = _state(model)
 
     @torch.no_grad()
     def __call__(self, values: Tensor, num_steps: int | None = None, times: Sequence[float] | None = None) -> Tensor:
         """Frames 1 … num_steps, or those at `times`: (batch, time, query, channel)."""
-        model = self.model
-        if _state(model) != self._weights:
-            raise CalmError("baked: the model's weights have changed since it was baked. Call model.bake(…) again.")
-        config = model.config
+        model, config = self.model, self.model.config
+        _refuse_derivatives(values)
         check_state(values, self.points, self.mask, config.dim, config.in_channels, self.points.dtype)
         num_steps = model.checked_steps(num_steps, times)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
@@ -85,6 +86,15 @@ def _run(layers: list[BakedLayer], x: Float[Tensor, "*batch point in"]) -> Float
     return rows_first(rows, x.shape[:-2]).to(x.dtype)
 
 
-def _state(model: torch.nn.Module) -> list[tuple[int, int]]:
-    """What changes whenever a weight does."""
-    return [(value.data_ptr(), value._version) for value in (*model.parameters(), *model.buffers())]
+def _copy(value: Tensor | None) -> Tensor | None:
+    return None if value is None else value.clone()
+
+
+def _refuse_derivatives(values: Tensor) -> None:
+    if seen_through() or values.requires_grad:
+        raise InputError(
+            "values",
+            expected="plain numbers, since a baked model knows no derivatives",
+            got="values that require a gradient" if values.requires_grad else "a call that is traced or transformed",
+            fix="Call the model itself, or pass values.detach().",
+        )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calm_pde.engine.convolution import Work, convolve, frozen
+from calm_pde.engine.baking import frozen
+from calm_pde.engine.chunks import Work
+from calm_pde.engine.convolution import convolve
+from calm_pde.engine.orders import Order
 from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.types import Float, Tensor
 
@@ -19,7 +22,7 @@ class BakedLayer:
         self.where = layer.where(queries).detach()
         self.neighbors = layer.neighbors(self.points, queries, mask)
         self.filters, self.offset = (None, None) if layer.kernel.filters is None else layer.folded(layer.kernel.filters)
-        self._frozen: dict[str, Work] = {}
+        self.frozen: dict[Order, Work] = {}
         self._works: dict[int, tuple[Work, Tensor, Tensor]] = {}
 
     def convolve_rows(self, x: Float[Tensor, "cloud point row in"]) -> Float[Tensor, "cloud query row out"]:
@@ -38,8 +41,8 @@ class BakedLayer:
         """The work for so many rows, its points and queries; what an order has frozen serves all numbers of rows."""
         layer = self.layer
         work, points, where = layer.work(self.neighbors, self.points, self.where, self.clouds, num_points, rows, baked=True)
-        if work.plan.order not in self._frozen:
+        if work.plan.order not in self.frozen:
             parameters = layer.kernel.geometry_parameters
             found = frozen(work, points, where, self.filters, self.offset, layer.bias, parameters)
-            self._frozen[work.plan.order] = found
-        return replace(self._frozen[work.plan.order], plan=work.plan), points, where
+            self.frozen[work.plan.order] = found
+        return replace(self.frozen[work.plan.order], plan=work.plan), points, where

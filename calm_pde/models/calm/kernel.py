@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from calm_pde.engine.convolution import Geometry
+from calm_pde.engine.chunks import Geometry
 from calm_pde.engine.kernel_features import Weighting, distance_matrices, mlp_features
 from calm_pde.nn.fourier import RandomFourierFeatures
 from calm_pde.nn.pointwise import linear

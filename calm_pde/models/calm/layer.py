@@ -9,9 +9,12 @@ from typing import Literal
 import torch
 from torch import nn
 
-from calm_pde.engine.convolution import Work, convolve
+from calm_pde.engine.chunks import Work
+from calm_pde.engine.convolution import convolve
 from calm_pde.engine.kernel_features import Weighting
-from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, Sizes, check_budget, plan
+from calm_pde.engine.orders import Sizes
+from calm_pde.engine.plain import bare, seen_through
+from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, check_budget, plan
 from calm_pde.engine.receptive_fields import Neighbors, Vicinity, neighborhood_size, receptive_field
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import periodic_axes
@@ -138,7 +141,7 @@ class CalmLayer(nn.Module):
             mask: (batch, point), True where a point is real; the others are never read.
             neighbors: what `self.neighbors` found for the same points and queries.
         """
-        if not torch.compiler.is_compiling():
+        if not seen_through():
             self._check(x, points, queries, mask, neighbors)
         return self.convolve(x, points, queries, mask, neighbors)
 
@@ -215,11 +218,9 @@ class CalmLayer(nn.Module):
             itemsize=where.itemsize,
             frozen=baked,
         )
-        return (
-            Work(self.plan(sizes), self.kernel.geometry, self.periodic, index, valid, tail),
-            points,
-            where,
-        )
+        chosen = self.plan(sizes)
+        work = Work(chosen, chosen.order, self.kernel.geometry, self.periodic, index, valid, len(points), tail)
+        return work, points, where
 
     def plan(self, sizes: Sizes) -> Plan:
         """The order and the chunks of the contraction for these sizes."""
@@ -247,8 +248,8 @@ class CalmLayer(nn.Module):
             points = points.expand(*mask.shape[:-1], *shape) if points.ndim == 2 else points
             mask = mask.view(-1, shape[0])
         return receptive_field(
-            points.detach().reshape(-1, *shape),
-            where.detach().reshape(-1, *where.shape[-2:]),
+            bare("points", points).reshape(-1, *shape),
+            bare("queries", where).reshape(-1, *where.shape[-2:]),
             self.receptive_field,
             self.periodic,
             mask,

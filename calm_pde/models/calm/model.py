@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from calm_pde.engine.plain import seen_through
 from calm_pde.engine.plan import check_budget
 from calm_pde.engine.receptive_fields import Neighbors
 from calm_pde.errors import InputError
@@ -124,7 +125,7 @@ class CalmPDE(Model):
             mask: (batch, point), True where a point is real; the others are never read.
             node_type: (point) or (batch, point), codes of `config.node_types`.
         """
-        if not torch.compiler.is_compiling():
+        if not seen_through():
             self._check_state(values, points, mask, node_type)
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
         return self.encoder.convolve(self.features(values, node_type), points, None, mask, neighbors and neighbors.encoder)
@@ -155,7 +156,7 @@ class CalmPDE(Model):
         Args:
             queries: (query, dim), or (batch, query, dim) for each sample's own; anywhere in the domain.
         """
-        if not torch.compiler.is_compiling():
+        if not seen_through():
             self._check_latent(zs, p, queries)
             _check_hierarchy(self.decoder, neighbors and neighbors.decoder, zs, p, queries)
         return self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]

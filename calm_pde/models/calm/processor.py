@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from calm_pde.engine.latent_steps import BlockWeights, ProcessorWeights, latent_states
+from calm_pde.engine.plain import plain_attention, seen_through
 from calm_pde.engine.precision import autocast_type
 from calm_pde.engine.stepping import INTEGRATORS, trajectory, walk
 from calm_pde.models.calm.attention import CombinedAttention, pairwise_squared_distances
@@ -92,11 +93,14 @@ class Dynamics:
         self, z: Float[Tensor, "batch token channel"], times: Sequence[float], integrator: str, substeps: int
     ) -> Float[Tensor, "batch time token channel"]:
         """The state now and at each of the increasing times, counted in frames."""
-        if torch.compiler.is_compiling() or autocast_type(z) is not None:
+        if seen_through():
+            with plain_attention():
+                return trajectory(self, z, times, integrator, substeps)
+        if autocast_type(z) is not None:
             return trajectory(self, z, times, integrator, substeps)
         out, blocks = self.processor.to_out, cast(Iterable[Block], self.processor.blocks)
         weights = ProcessorWeights(
             self.place, self.minus_distances, self.of_tokens, out.weight, out.bias, tuple(block.weights for block in blocks)
         )
         heads = self.processor.heads
-        return latent_states(weights, heads, z, walk(times, substeps), INTEGRATORS[integrator])
+        return latent_states(weights, heads, self, z, walk(times, substeps), INTEGRATORS[integrator])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calm_pde as cp
+from calm_pde.engine.orders import ORDERS
 from calm_pde.engine.plan import Plan
 from tests.clouds import grid, random_cloud, relative_error
 
@@ -31,7 +32,7 @@ def layer_of(dim: int, periodic: bool | tuple[bool, ...], percentile: float, see
         periodic=periodic,
         generator=torch.Generator().manual_seed(seed),
     ).double()
-    order, kept = ("kernel", "pool", "push", "dense")[seed % 4], seed // 12 % 2 == 0
+    order, kept = ORDERS[seed % 4], seed // 12 % 2 == 0
     chosen = Plan(order, (1, 7, 10**6)[seed // 4 % 3], 10**6, kept, kept, kept)
     layer.plan = lambda sizes: chosen
     return layer
