@@ -27,6 +27,7 @@ from calm_pde.data.writing import write
 from calm_pde.errors import CalmError
 from calm_pde.files.atomic import check_free
 from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.files.locks import held
 from calm_pde.metrics.scores import table
 from calm_pde.models import CalmConfig
 from calm_pde.models.calm.memory import predicted_peak
@@ -186,9 +187,11 @@ def train_recipe(recipe: Recipe, run: Path, resume: Literal["auto", "never", "fo
     if resume == "never" and (run / "checkpoints").exists():
         raise CalmError(f"{run}: holds a run already. Name another with --out, or let it go on with --resume auto.")
     make_missing(recipe.data, console)
+    make_folder(run)
     show = Show(console)
     try:
-        return Trainer(recipe, run, show, force=resume == "force").fit()
+        with held(run):
+            return Trainer(recipe, run, show, force=resume == "force").fit()
     finally:
         show.close()
 

@@ -22,7 +22,9 @@ import torch
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
-from calm_pde.files.atomic import replacing
+from calm_pde.files.atomic import check_free, replacing
+from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.files.locks import held
 from calm_pde.origin import origin
 from calm_pde.records.trajectory import Source, Trajectory, generated_split
 from calm_pde.solvers.problem import Problem
@@ -52,35 +54,34 @@ def generate(
     out = Path(out)
     if samples < 1:
         raise InputError("samples", expected="at least 1", got=str(samples), fix="Say how many trajectories you want.")
-    if out.exists() and not overwrite:
-        raise FileError(out, "exists already", fix="Name another file, or say --overwrite.")
+    check_free([out], overwrite)
     settings = {"kind": kind, "problem": problem.model_dump(mode="json"), "samples": samples, "seed": seed}
-    folder = _folder(out, settings)
-    waiting = [index for index in range(samples) if not _part(folder, index).exists()]
-    done = samples - len(waiting)
-    if progress is not None:
-        progress(done, samples)
-    groups = [waiting[start : start + problem.together] for start in range(0, len(waiting), problem.together)]
-    for group in _solved(problem, seed, groups, folder, processes or os.cpu_count() or 1):
-        done += len(group)
+    with _parts_folder(out, settings, overwrite) as folder:
+        waiting = [index for index in range(samples) if not _part(folder, index).exists()]
+        done = samples - len(waiting)
         if progress is not None:
             progress(done, samples)
-    description = problem.description()
-    provenance = description.provenance | {"generate": settings, "versions": origin()["versions"]}
-    source = Source(dataclasses.replace(description, provenance=provenance), _parts(folder, samples), samples)
-    file = write(source, out, overwrite)
-    shutil.rmtree(folder)
+        groups = [waiting[start : start + problem.together] for start in range(0, len(waiting), problem.together)]
+        for group in _solved(problem, seed, groups, folder, processes or os.cpu_count() or 1):
+            done += len(group)
+            if progress is not None:
+                progress(done, samples)
+        description = problem.description()
+        provenance = description.provenance | {"generate": settings, "versions": origin()["versions"]}
+        source = Source(dataclasses.replace(description, provenance=provenance), _parts(folder, samples), samples)
+        file = write(source, out, overwrite)
+        shutil.rmtree(folder, ignore_errors=True)
     return file
 
 
-def _folder(out: Path, settings: dict[str, object]) -> Path:
-    """Where finished trajectories wait; only those of the same settings are taken up again."""
-    if not out.parent.is_dir():
-        raise FileError(out.parent, "there is no such folder", fix="Create it first.")
+@contextmanager
+def _parts_folder(out: Path, settings: dict[str, object], overwrite: bool) -> Iterator[Path]:
+    """Where finished trajectories wait, for this process alone; only those of the same settings are taken up again."""
     folder = out.with_name(f"{out.name}.parts")
-    record = folder / "settings.json"
-    try:
-        folder.mkdir(exist_ok=True)
+    make_folder(folder)
+    with held(folder):
+        check_free([out], overwrite)  # another job may have made it just before
+        record = folder / "settings.json"
         if record.exists() and record.read_text() != json.dumps(settings):
             raise FileError(
                 folder,
@@ -88,11 +89,8 @@ def _folder(out: Path, settings: dict[str, object]) -> Path:
                 fix="Finish that job with its own settings, or remove the folder.",
             )
         if not record.exists():
-            with replacing(record) as part:
-                part.write_text(json.dumps(settings))
-    except OSError as error:
-        raise FileError(folder, f"cannot be written: {error}") from error
-    return folder
+            replace_file(record, json.dumps(settings).encode())
+        yield folder
 
 
 def _solved(problem: Problem, seed: int, groups: list[list[int]], folder: Path, processes: int) -> Iterator[list[int]]:

@@ -15,6 +15,7 @@ from calm_pde.data.generate import generate
 from calm_pde.errors import FileError, InputError
 from calm_pde.records.trajectory import SPLITS
 from calm_pde.solvers import Burgers
+from tests.files.holders import holder
 
 SMALL = Burgers(points=64, frames=3, duration=0.05)
 COMMAND = ["burgers", "--points", "64", "--frames", "3", "--duration", "0.05", "--samples", "40", "--seed", "7"]
@@ -70,6 +71,16 @@ def test_other_settings_do_not_take_up_a_broken_job(tmp_path: Path) -> None:
     (folder / "settings.json").write_text("{}")
     with pytest.raises(FileError, match="another, interrupted job"):
         generate("burgers", SMALL, tmp_path / "a.h5", samples=2)
+
+
+def test_a_second_job_for_the_same_file_is_refused(tmp_path: Path) -> None:
+    out, folder = tmp_path / "a.h5", tmp_path / "a.h5.parts"
+    folder.mkdir()
+    with holder(folder) as process, pytest.raises(FileError, match=f"parts: is in use by process {process.pid} on "):
+        generate("burgers", SMALL, out, samples=2, processes=1)
+    assert not out.exists()
+    generate("burgers", SMALL, out, samples=2, processes=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
 def test_wrong_turns_are_named(tmp_path: Path) -> None:

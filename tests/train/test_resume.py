@@ -16,7 +16,8 @@ import yaml
 
 from calm_pde.cli import train_recipe
 from calm_pde.data.arrays import from_arrays
-from calm_pde.errors import CalmError, ConfigError
+from calm_pde.errors import CalmError, ConfigError, FileError
+from calm_pde.files.locks import held
 from calm_pde.geometry import Box
 from calm_pde.train.checkpoint import load_newest, saved
 from calm_pde.train.record import read_record
@@ -162,6 +163,21 @@ def test_never_refuses_a_run_that_is_there(run):
     with pytest.raises(CalmError, match="holds a run already"):
         train_recipe(runs.recipe(), run, "never")
     assert [path.name for path in saved(run / "checkpoints")] == before
+
+
+def test_a_second_training_in_the_folder_of_one_that_goes_is_refused(tmp_path):
+    """And changes nothing there; the first, killed, leaves the folder to the next."""
+    write_recipe(tmp_path, 7)
+    process = runs.start(tmp_path, *TRAIN, "--train.epochs", "100000")
+    runs.wait_for_lines(tmp_path / "run", 1, process)
+    with pytest.raises(FileError, match=f"run: is in use by process {process.pid} on "):
+        train_recipe(runs.recipe(), tmp_path / "run")
+    os.kill(process.pid, signal.SIGKILL)
+    runs.ended(process)
+    steps = [line["step"] for line in read_record(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
+    assert steps == list(range(1, len(steps) + 1))
+    with held(tmp_path / "run"):
+        pass
 
 
 def test_a_finished_run_is_only_exported_again(run):

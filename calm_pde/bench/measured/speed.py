@@ -34,6 +34,7 @@ from calm_pde.bench.shown.speed_table import Speed, speed_markdown
 from calm_pde.config import suggestion
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.files.locks import held
 from calm_pde.models.size import num_parameters
 from calm_pde.origin import commit, machine
 from calm_pde.progress import progress
@@ -55,9 +56,14 @@ def speed(out: Path, console: Console, *, small: bool = False, repeats: int = 5,
     for kind in only:
         if kind not in known:
             raise CalmError(f"only: there is no model {kind!r}. {suggestion(kind, known)}")
-    make_folder(out)
-    setting = SMALL if small else FULL
     wanted = [contender for contender in CONTENDERS if not only or contender.kind in (*only, "calm")]
+    make_folder(out)
+    with held(out):
+        return _measured(out, console, wanted, small, repeats)
+
+
+def _measured(out: Path, console: Console, wanted: Sequence[Contender], small: bool, repeats: int) -> Path:
+    setting = SMALL if small else FULL
     head = [
         f"commit {commit()}, seed 0, median of {repeats} interleaved",
         f"{machine()}, Python {platform.python_version()}, torch {torch.__version__}",

@@ -16,6 +16,7 @@ from calm_pde.bench.runs.budget import Plan, plan_of
 from calm_pde.bench.runs.cells import Cell
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.files.locks import held
 from calm_pde.metrics.scores import Evaluation
 from calm_pde.models.size import num_parameters
 from calm_pde.surrogate.evaluate import data_of, evaluate
@@ -45,7 +46,6 @@ class Campaign:
 
     def run(self, chosen: Sequence[Cell]) -> None:
         """Finished runs are not repeated, an interrupted one goes on, a failed one is tried again."""
-        make_folder(self.out)
         for number, cell in enumerate(chosen, start=1):
             place = f"[{number}/{len(chosen)}] {cell.title} on {cell.data}, seed {cell.seed}"
             found = load(self.folder(cell))
@@ -53,8 +53,10 @@ class Campaign:
                 self._say(f"{place}: done before, {_reached(found)}")
                 continue
             self._say(f"{place} …")
-            found = self._attempt(cell)
-            save(self.folder(cell), found)
+            make_folder(self.folder(cell))
+            with held(self.folder(cell)):
+                found = self._attempt(cell)
+                save(self.folder(cell), found)
             self._say(f"{place}: {_reached(found)}")
             self.report()
         self.report()
@@ -66,7 +68,6 @@ class Campaign:
 
     def _attempt(self, cell: Cell) -> Result | Failure:
         """A run that fails, for whatever reason, is told of in the table and does not stop the others."""
-        make_folder(self.folder(cell))
         try:
             return self._result(cell)
         except Interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from calm_pde.bench.shown.page import page
 from calm_pde.bench.shown.table import comma_separated, markdown, rows
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
+from calm_pde.files.locks import held
 
 
 class SuiteJob:
@@ -25,13 +27,18 @@ class SuiteJob:
         self.campaign = Campaign(self.cells, out, console, self.write_tables)
 
     def run(self, only: tuple[str, ...] = (), index: int | None = None) -> None:
-        """What is left to do of the runs that are named, or of the one at a place of the list."""
+        """What is left to do of the runs that are named, or of the one at a place of the list.
+
+        A whole campaign has its folder for itself; jobs of an array share it, and each has the folder of its run.
+        """
         wanted = chosen(self.cells, only)
         if index is not None:
             if not 0 <= index < len(wanted):
                 raise CalmError(f"index: expected 0 to {len(wanted) - 1}, as --list shows them, got {index}.")
             wanted = wanted[index : index + 1]
-        self.campaign.run(wanted)
+        make_folder(self.out)
+        with held(self.out) if index is None else nullcontext():
+            self.campaign.run(wanted)
         self.console.print(f"The tables are in {self.out / 'table.html'}, .md and .csv", highlight=False, soft_wrap=True)
 
     def show_runs(self) -> None:

@@ -15,13 +15,16 @@ from rich.console import Console
 
 from calm_pde import cli
 from calm_pde.bench.measured.result import Failure, Result
+from calm_pde.bench.measured.speed import speed
 from calm_pde.bench.runs import campaign
 from calm_pde.bench.runs.job import SuiteJob
 from calm_pde.bench.runs.suite import load_suite, suite_names
-from calm_pde.errors import CalmError
+from calm_pde.errors import CalmError, FileError
+from calm_pde.files.locks import LOCK
 from calm_pde.train.loop import Interrupted, Trainer
 from calm_pde.train.record import read_record
 from tests.bench.campaigns import MEASURED, SUITE, TIMES, job, lasting, write_suite
+from tests.files.holders import holder
 from tests.train.runs import ROOT
 
 
@@ -110,6 +113,31 @@ def test_one_run_of_the_list_at_a_time(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main(["bench", path, "--index", "2"])
     assert "index: expected 0 to 1, as --list shows them, got 2" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_unmeasured")
+def test_a_second_campaign_in_the_folder_is_refused(tmp_path):
+    """Jobs of an array share the folder; each has that of its run for itself."""
+    made = job(tmp_path / "out", steps=2)
+    run = made.campaign.folder(made.cells[0])
+    run.mkdir(parents=True)
+    with holder(tmp_path / "out") as process:
+        with pytest.raises(FileError, match=f"out: is in use by process {process.pid} on "):
+            made.run()
+        assert not list(run.iterdir())
+        made.run(index=0)
+        assert isinstance(made.campaign.found()["sample-fno-seed0"], Result)
+    other = made.campaign.folder(made.cells[1])
+    other.mkdir()
+    with holder(other) as process, pytest.raises(FileError, match=f"{other.name}: is in use by process {process.pid} on "):
+        made.run(index=1)
+    assert made.campaign.found()[other.name] is None
+
+
+def test_a_second_timing_in_the_folder_is_refused(tmp_path):
+    with holder(tmp_path) as process, pytest.raises(FileError, match=f"is in use by process {process.pid} on "):
+        speed(tmp_path, Console(quiet=True), small=True, repeats=1)
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
 def test_a_suite_with_everything_small(tmp_path, monkeypatch, capsys):
