@@ -18,6 +18,7 @@ import numpy as np
 
 from calm_pde.data.header import FORMAT, MESH, Header, content_of, digest, fingerprint
 from calm_pde.errors import CalmError, ConfigError, FileError, InputError
+from calm_pde.links import own
 from calm_pde.records.description import Description
 from calm_pde.records.trajectory import SPLITS, Split, Trajectory
 
@@ -132,14 +133,26 @@ class DataFile:
             if not self.path.is_file():
                 raise FileError(self.path, "there is no such file", fix="Make one with `calm generate` or `calm convert`.")
             try:
-                self._opened = (os.getpid(), h5py.File(self.path, "r"))
+                opened = h5py.File(self.path, "r")
             except OSError as error:
                 raise FileError(
                     self.path,
                     f"not a readable HDF5 file ({error})",
                     fix="It is foreign, damaged or incomplete; `calm convert` reads published files.",
                 ) from error
+            self._refuse_links(opened)
+            self._opened = (os.getpid(), opened)
         return self._opened[1]
+
+    def _refuse_links(self, opened: h5py.File) -> None:
+        """Nothing in the file may lead out of it, used or not."""
+        try:
+            with self._reading("layout"):
+                for name in opened:
+                    own(self.path, opened, name)
+        except FileError:
+            opened.close()
+            raise
 
     @property
     def _mesh(self) -> tuple[str, ...]:

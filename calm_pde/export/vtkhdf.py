@@ -13,6 +13,7 @@ from calm_pde.errors import FileError
 from calm_pde.export.arrays import check_arrays
 from calm_pde.export.cells import Geometry, Image, Unstructured
 from calm_pde.files.atomic import replacing
+from calm_pde.links import own
 
 
 def write_vtkhdf(
@@ -97,12 +98,12 @@ def read_vtkhdf(path: Path) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
     fix = "Give a file that `calm predict` wrote, or save the mesh as .vtu."
     try:
         with h5py.File(path, "r") as file:
-            root: Any = file["VTKHDF"]
+            root: Any = _entry(path, file, "VTKHDF")
             kind = root.attrs["Type"]
-            if kind not in (b"UnstructuredGrid", "UnstructuredGrid") or root["NumberOfPoints"].shape != (1,):
+            if kind not in (b"UnstructuredGrid", "UnstructuredGrid") or _entry(path, root, "NumberOfPoints").shape != (1,):
                 raise FileError(path, "holds no unstructured mesh of one part", fix=fix)
-            points, offsets = root["Points"][()], root["Offsets"][()]
-            connectivity, types = root["Connectivity"][()], root["Types"][()]
+            names = ("Points", "Offsets", "Connectivity", "Types")
+            points, offsets, connectivity, types = (_entry(path, root, name)[()] for name in names)
         sizes, blocks = np.diff(offsets), []
         for kind, size in np.unique(np.stack([types, sizes], axis=-1), axis=0):
             starts = offsets[:-1][(types == kind) & (sizes == size)]
@@ -112,3 +113,10 @@ def read_vtkhdf(path: Path) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
         raise
     except Exception as error:
         raise FileError(path, f"not a readable VTKHDF file ({error})", fix=fix) from error
+
+
+def _entry(path: Path, group: h5py.Group, name: str) -> Any:
+    found = own(path, group, name)
+    if found is None:
+        raise KeyError(name)
+    return found

@@ -17,6 +17,7 @@ from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
 from calm_pde.records.trajectory import SPLITS, Source
 from tests.data.sets import own_source, shared_source
+from tests.links import WAYS_OUT, lead_out
 
 SOURCES = {"shared": shared_source, "own": own_source}
 ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")
@@ -180,6 +181,25 @@ def test_wrong_contents_are_named(name: str, values: np.ndarray | None, message:
     with pytest.raises(FileError, match=message) as error:
         DataFile(path)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["header", "fields", "fingerprint"])
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_what_leads_out_of_the_file_is_refused(name: str, way: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    write(shared_source(), path).close()
+    lead_out(path, name, way)
+    with pytest.raises(FileError, match=rf"a\.h5, {name}: {way}"):
+        DataFile(path)
+
+
+def test_a_link_that_nothing_needs_is_refused_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    write(shared_source(), path).close()
+    with h5py.File(path, "a") as file:
+        file["more"] = h5py.ExternalLink("there_is_none.h5", "/")
+    with pytest.raises(FileError, match="more: is an external link to / in there_is_none"):
+        DataFile(path)
 
 
 def test_wrong_offsets_are_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from calm_pde.export.cells import Image
 from calm_pde.export.vtkhdf import read_vtkhdf, write_vtkhdf
 from tests.export.meshes import KINDS, TIMES, arguments, geometry, in_file_order, values
 from tests.export.vtk import read_steps
+from tests.links import WAYS_OUT, lead_out
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,3 +96,11 @@ def test_our_files_are_read_as_meshes(kind, tmp_path):
     np.testing.assert_array_equal(points, mesh.points)
     np.testing.assert_array_equal(cells.ravel(), mesh.connectivity)
     assert set(mesh.types) == {code}
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_a_mesh_in_another_file_is_not_followed(way, tmp_path):
+    write_vtkhdf(tmp_path / "y.vtkhdf", geometry("triangles"), {})
+    lead_out(tmp_path / "y.vtkhdf", "VTKHDF/Points", way)
+    with pytest.raises(FileError, match=rf"y\.vtkhdf, Points: {way}"):
+        read_vtkhdf(tmp_path / "y.vtkhdf")

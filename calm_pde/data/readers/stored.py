@@ -15,6 +15,7 @@ from numpy.lib.format import open_memmap
 
 from calm_pde.data.readers.base import DOWNLOAD_AGAIN, damage_named, existing_file, looks_like
 from calm_pde.errors import FileError
+from calm_pde.links import own
 
 _UNIFORM = 1e-2  # of a spacing: what rounding to float32 may move a coordinate of a fine grid
 
@@ -104,7 +105,7 @@ def hdf5_names(path: Path, group: h5py.Group) -> list[str]:
 def hdf5_group(path: Path, parent: h5py.Group, name: str) -> h5py.Group:
     part = f"group '{name}'"
     with damage_named(path, part):
-        found = parent.get(name)
+        found = own(path, parent, name)
     if not isinstance(found, h5py.Group):
         known = ", ".join(hdf5_names(path, parent)) or "nothing"
         raise FileError(path, f"there is none; {parent.name} holds {known}", part=part, fix="Check the kind of the file.")
@@ -115,7 +116,7 @@ def hdf5_array(path: Path, group: h5py.Group, name: str) -> StoredArray:
     """A numeric dataset that was written completely."""
     part = f"dataset '{name}'"
     with damage_named(path, part):
-        found = group.get(name)
+        found = own(path, group, name)
         if not isinstance(found, h5py.Dataset):
             known = ", ".join(hdf5_names(path, group)) or "nothing"
             raise FileError(path, f"there is none; {group.name} holds {known}", part=part, fix="Check the kind of the file.")

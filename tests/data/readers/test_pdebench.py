@@ -9,6 +9,7 @@ import pytest
 from calm_pde.data.readers import PDEBench
 from calm_pde.errors import FileError, InputError
 from tests.data.readers.files import cell_coordinates, random, write_burgers, write_flow
+from tests.links import WAYS_OUT, lead_out
 
 
 def test_burgers_as_in_the_paper(tmp_path):
@@ -164,3 +165,12 @@ def test_what_was_never_written_is_not_read_as_zeros(tmp_path, options):
             tensor[:19] = 1
     with pytest.raises(FileError, match="dataset 'tensor': was never written completely"):
         PDEBench(path=path).source()
+
+
+@pytest.mark.parametrize("name", ["tensor", "x-coordinate"])
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_what_leads_out_of_the_file_is_not_followed(tmp_path, name, way):
+    write_burgers(tmp_path / "b.hdf5")
+    lead_out(tmp_path / "b.hdf5", name, way)
+    with pytest.raises(FileError, match=rf"b\.hdf5, {name}: {way}"):
+        PDEBench(path=tmp_path / "b.hdf5").source()

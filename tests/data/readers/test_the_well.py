@@ -145,3 +145,13 @@ def test_folders_that_do_not_fit(tmp_path):
     write_well(tmp_path / "test" / "z.hdf5", shape=(4, 5))
     with pytest.raises(FileError, match=r"z\.hdf5: differs from a\.hdf5 in the coordinate 'y'"):
         TheWell(path=tmp_path).source()
+
+
+def test_a_group_in_another_file_is_not_followed(tmp_path):
+    write_well(tmp_path / "w.hdf5")
+    with h5py.File(tmp_path / "w.hdf5", "a") as file, h5py.File(tmp_path / "other.hdf5", "w") as other:
+        file.copy("t1_fields", other)
+        del file["t1_fields"]
+        file["t1_fields"] = h5py.ExternalLink("other.hdf5", "t1_fields")
+    with pytest.raises(FileError, match=r"w\.hdf5, t1_fields: is an external link to t1_fields in other\.hdf5"):
+        TheWell(path=tmp_path / "w.hdf5").source()
