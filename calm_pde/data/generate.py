@@ -54,7 +54,10 @@ def generate(
     out = Path(out)
     if samples < 1:
         raise InputError("samples", expected="at least 1", got=str(samples), fix="Say how many trajectories you want.")
+    if processes is not None and processes < 1:
+        raise InputError("processes", expected="at least 1", got=str(processes), fix="Leave it out for one per core.")
     check_free([out], overwrite)
+    description = problem.description()
     settings = {"kind": kind, "problem": problem.model_dump(mode="json"), "samples": samples, "seed": seed}
     with _parts_folder(out, settings, overwrite) as folder:
         waiting = [index for index in range(samples) if not _part(folder, index).exists()]
@@ -66,7 +69,6 @@ def generate(
             done += len(group)
             if progress is not None:
                 progress(done, samples)
-        description = problem.description()
         provenance = description.provenance | {"generate": settings, "versions": origin()["versions"]}
         source = Source(dataclasses.replace(description, provenance=provenance), _parts(folder, samples), samples)
         file = write(source, out, overwrite)
@@ -76,21 +78,31 @@ def generate(
 
 @contextmanager
 def _parts_folder(out: Path, settings: dict[str, object], overwrite: bool) -> Iterator[Path]:
-    """Where finished trajectories wait, for this process alone; only those of the same settings are taken up again."""
+    """Where finished trajectories wait, for this process alone; only those of the same settings are taken up again.
+
+    A folder in which none waits is in nobody's way: it goes when a job fails, and one that a kill left is taken over.
+    """
     folder = out.with_name(f"{out.name}.parts")
     make_folder(folder)
     with held(folder):
-        check_free([out], overwrite)  # another job may have made it just before
-        record = folder / "settings.json"
-        if record.exists() and record.read_text() != json.dumps(settings):
-            raise FileError(
-                folder,
-                "holds trajectories of another, interrupted job with other settings",
-                fix="Finish that job with its own settings, or remove the folder.",
-            )
-        if not record.exists():
-            replace_file(record, json.dumps(settings).encode())
-        yield folder
+        try:
+            check_free([out], overwrite)  # another job may have made it just before
+            record, wanted = folder / "settings.json", json.dumps(settings).encode()
+            if _any_finished(folder) and record.exists() and record.read_bytes() != wanted:
+                raise FileError(
+                    folder,
+                    "holds trajectories of another, interrupted job with other settings",
+                    fix="Finish that job with its own settings, or remove the folder.",
+                )
+            replace_file(record, wanted)
+            yield folder
+        finally:
+            if not _any_finished(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _any_finished(folder: Path) -> bool:
+    return any(folder.glob("[0-9]*.npz"))
 
 
 def _solved(problem: Problem, seed: int, groups: list[list[int]], folder: Path, processes: int) -> Iterator[list[int]]:

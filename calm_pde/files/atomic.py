@@ -38,6 +38,8 @@ def check_free(paths: Iterable[Path], overwrite: bool) -> None:
     for path in paths:
         if path.exists() and not overwrite:
             raise FileError(path, "exists already", fix="Name another file, or say --overwrite.")
+        if path.is_dir():
+            raise FileError(path, "is a folder, expected a file", fix="Name a file.")
         if not path.parent.is_dir():
             raise FileError(path.parent, "there is no such folder", fix="Create it first.")
 

@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from calm_pde.data.generate import generate
 from calm_pde.errors import FileError, InputError
-from calm_pde.records.trajectory import SPLITS
+from calm_pde.records.trajectory import SPLITS, Trajectory
 from calm_pde.solvers import Burgers
 from tests.files.holders import holder
 
@@ -69,8 +71,50 @@ def test_other_settings_do_not_take_up_a_broken_job(tmp_path: Path) -> None:
     folder = tmp_path / "a.h5.parts"
     folder.mkdir()
     (folder / "settings.json").write_text("{}")
+    (folder / "000001.npz").write_bytes(b"")
     with pytest.raises(FileError, match="another, interrupted job"):
         generate("burgers", SMALL, tmp_path / "a.h5", samples=2)
+    assert (folder / "000001.npz").exists()
+
+
+def test_a_broken_job_without_a_finished_trajectory_is_in_nobodys_way(tmp_path: Path) -> None:
+    folder = tmp_path / "a.h5.parts"
+    folder.mkdir()
+    (folder / "settings.json").write_text("{}")
+    (folder / ".000001.npz.part").write_bytes(b"half")
+    generate("burgers", SMALL, tmp_path / "a.h5", samples=2, processes=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+class Failing(Burgers):
+    """Whose settings turn out to be impossible when it solves."""
+
+    def solve(self, draws: Sequence[np.random.Generator]) -> Iterator[Trajectory]:
+        raise InputError("points", expected="another number", got="this", fix="Choose another.")
+
+
+@pytest.mark.parametrize(
+    ("problem", "change", "message"),
+    [
+        (SMALL, {"processes": -1}, "processes: expected at least 1, got -1"),
+        (SMALL, {"processes": 0}, "processes: expected at least 1, got 0"),
+        (Failing(**SMALL.model_dump()), {"processes": 1}, "points: expected another number"),
+    ],
+)
+def test_a_job_that_fails_at_once_leaves_nothing(problem: Burgers, change: dict, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        generate("burgers", problem, tmp_path / "a.h5", samples=2, **change)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_job_that_fails_later_keeps_what_is_finished(tmp_path: Path) -> None:
+    def stop(done: int, _: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generate("burgers", SMALL, tmp_path / "a.h5", samples=40, processes=1, progress=stop)
+    assert len(list((tmp_path / "a.h5.parts").glob("*.npz"))) == SMALL.together
 
 
 def test_a_second_job_for_the_same_file_is_refused(tmp_path: Path) -> None:
@@ -88,6 +132,8 @@ def test_wrong_turns_are_named(tmp_path: Path) -> None:
         generate("burgers", SMALL, tmp_path / "a.h5", samples=0)
     with pytest.raises(FileError, match="no such folder"):
         generate("burgers", SMALL, tmp_path / "none" / "a.h5", samples=1)
+    with pytest.raises(FileError, match="is a folder, expected a file"):
+        generate("burgers", SMALL, tmp_path, samples=1, overwrite=True)
     generate("burgers", SMALL, tmp_path / "a.h5", samples=1)
     with pytest.raises(FileError, match="exists already"):
         generate("burgers", SMALL, tmp_path / "a.h5", samples=1)
