@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from calm_pde.data.readers.arrays import array_source
 from calm_pde.data.storage import DataFile
@@ -14,18 +11,18 @@ from calm_pde.data.writing import write
 
 
 def from_arrays(
-    points: np.ndarray | Sequence[np.ndarray],
-    fields: np.ndarray | Sequence[np.ndarray],
-    times: np.ndarray | Sequence[float | int] | None = None,
+    points: Any,
+    fields: Any,
+    times: Any = None,
     *,
     out: str | Path,
     overwrite: bool = False,
     **more: Any,
 ) -> DataFile:
-    """Write arrays to the data file `out`, and open it.
+    """Write arrays or tensors to the data file `out`, and open it.
 
     Args:
-        points: (point, dim) for all samples, or one such array per sample; physical coordinates.
+        points: (point, dim) for all samples, in 1-D also (point,), or one such array per sample; physical coordinates.
         fields: (sample, time, point, channel), or one array (time, point, channel) per sample.
         times: (time,); by default 0, 1, 2, …
         more: what `array_source` takes: box, periodic, names, units, cells, node_type, features, parameters, split, ….

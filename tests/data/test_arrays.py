@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import calm_pde as cp
 from calm_pde.cli import main
@@ -61,6 +63,62 @@ def test_the_period_of_a_grid_is_one_spacing_more_than_its_extent(tmp_path: Path
         cp.from_arrays(POINTS, FIELDS, out=tmp_path / "b.h5", periodic=True)
 
 
+LINE = np.linspace(0, 1, 30)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [LINE, LINE[:, None], torch.from_numpy(LINE), LINE.tolist(), LINE[:, None].tolist(), [LINE] * 20, [LINE[:, None]] * 20],
+)
+def test_points_on_a_line_in_all_their_forms(points: Any, tmp_path: Path) -> None:
+    file = cp.from_arrays(points, FIELDS, out=tmp_path / "a.h5")
+    shared = file.description.points
+    np.testing.assert_array_equal(file.trajectory(7).points if shared is None else shared, LINE[:, None])
+    assert file.header.box == cp.Box((0.0,), (1.0,))
+
+
+def test_rows_that_could_be_points_or_samples_are_not_guessed_at(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a list of 3 rows that could be either"):
+        cp.from_arrays([np.arange(3.0)] * 3, np.zeros((3, 2, 3, 1)), out=tmp_path / "a.h5")
+
+
+def test_tensors_are_as_good_as_arrays(tmp_path: Path) -> None:
+    given = {"points": POINTS, "fields": FIELDS, "times": np.arange(4.0), "parameters": np.ones((20, 1))}
+    given["node_type"] = np.arange(30) % 2
+    wanted = cp.from_arrays(**given, out=tmp_path / "a.h5")
+    tensors = {name: torch.from_numpy(values) for name, values in given.items()}
+    tensors["fields"].requires_grad_()
+    assert cp.from_arrays(**tensors, out=tmp_path / "b.h5").fingerprint == wanted.fingerprint
+    lists = given | {"fields": list(tensors["fields"]), "points": POINTS.tolist(), "parameters": np.ones(20)}
+    assert cp.from_arrays(**lists, out=tmp_path / "c.h5").fingerprint == wanted.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("box", "more"),
+    [
+        (((0, -1), (1, 2), (True, False)), {}),
+        (((0.0, -1.0), (1.0, 2.0)), {"periodic": (True, False)}),
+        (np.array([[0, -1], [1, 2]]), {"periodic": (True, False)}),
+    ],
+)
+def test_a_box_is_two_corners_too(box: Any, more: dict, tmp_path: Path) -> None:
+    file = cp.from_arrays(POINTS, FIELDS, out=tmp_path / "a.h5", box=box, **more)
+    assert file.header.box == cp.Box((0.0, -1.0), (1.0, 2.0), (True, False))
+
+
+def test_a_box_in_one_dimension_is_two_numbers_too(tmp_path: Path) -> None:
+    for place, box in enumerate([(0, 2), ((0.0,), (2.0,))]):
+        assert cp.from_arrays(LINE, FIELDS, out=tmp_path / f"{place}.h5", box=box).header.box == cp.Box((0.0,), (2.0,))
+
+
+def test_parameters_by_name(tmp_path: Path) -> None:
+    file = cp.from_arrays(
+        POINTS, FIELDS, out=tmp_path / "a.h5", parameters={"nu": np.arange(20.0), "mach": torch.full((20,), 0.5)}
+    )
+    assert file.header.parameters == ("nu", "mach")
+    assert file.trajectory(3).parameters.tolist() == [3.0, 0.5]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -73,6 +131,27 @@ def test_the_period_of_a_grid_is_one_spacing_more_than_its_extent(tmp_path: Path
         ({"split": ["valid"] * 20}, "split: .* got 'valid'"),
         ({"periodic": (True,)}, "periodic: expected True, False or 2"),
         ({"points": [POINTS]}, "points: expected one array per sample, 20, got 1"),
+        ({"points": None}, "points: expected numbers, got NoneType"),
+        ({"points": "here"}, "points: expected numbers, got an array of <U4"),
+        ({"points": np.zeros((30, 4))}, r"points: expected \(point, dim\) with 1 to 3 axes of space, got shape \(30, 4\)"),
+        ({"points": [POINTS] * 19 + [POINTS[:, :1]]}, "points: expected 2 axes in all samples, got 1 in sample 19"),
+        ({"points": [POINTS] * 19 + [POINTS[None]]}, r"points\[19\]: expected \(point, dim\)"),
+        ({"points": [np.zeros(4)] * 20}, "points: .* a list of 20 rows that is neither"),
+        ({"fields": None}, "fields: expected an array, or a list with one per sample, got NoneType"),
+        ({"fields": {"u": FIELDS}}, "fields: expected an array, or a list with one per sample, got dict"),
+        ({"fields": [[1.0, [2.0]]]}, r"fields\[0\]: expected an array of numbers"),
+        ({"times": 1.0}, "times: expected 4 finite, strictly increasing"),
+        ({"times": ["a", "b", "c", "d"]}, "times: expected numbers"),
+        ({"box": ((0.0,), (1.0,))}, r"box: expected \(lower, upper\) with 2 numbers each, .* got 1 axes"),
+        ({"box": (0.0, 1.0)}, r"box: expected \(lower, upper\) with 2 numbers each, .* got \(0\.0, 1\.0\)"),
+        ({"box": ((0, 1), (0, 1))}, "Box: expected lower < upper on every axis"),
+        ({"box": cp.Box((0,), (1,))}, r"box: expected \(lower, upper\) with 2 numbers each, .* got 1 axes"),
+        ({"box": 3.0}, r"box: expected \(lower, upper\) .* got 3\.0"),
+        ({"parameters": np.zeros((19, 2))}, r"parameters: expected \(sample, parameter\) with 20 samples, got shape \(19, 2\)"),
+        ({"parameters": {"nu": np.zeros((20, 2))}}, r"parameters\['nu'\]: expected \(20,\), got shape \(20, 2\)"),
+        ({"parameters": {"nu": np.zeros(20)}, "parameter_names": ["nu"]}, "parameter_names: expected none beside"),
+        ({"features": np.zeros((20, 30))}, r"features: expected \(sample, point, feature\), got 1 axes per sample"),
+        ({"points": [POINTS] * 20, "cells": np.zeros((7, 3), int)}, "cells: expected one array per sample, 20, got 7"),
     ],
 )
 def test_wrong_arrays_are_named(change: dict, message: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from calm_pde.config import suggestion
+from calm_pde.data.readers.array_forms import clouds, given_box, numeric, parameter_table, per_sample
 from calm_pde.data.readers.base import Reader, existing
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box, periodic_axes
@@ -20,81 +21,82 @@ _NAMES = ("points", "fields", "times", "cells", "node_type", "features", "parame
 
 
 def array_source(
-    points: np.ndarray | Sequence[np.ndarray],
-    fields: np.ndarray | Sequence[np.ndarray],
-    times: np.ndarray | Sequence[float | int] | None = None,
+    points: Any,
+    fields: Any,
+    times: Any = None,
     *,
     name: str = "arrays",
-    box: Box | None = None,
+    box: Any = None,
     periodic: bool | Sequence[bool] = False,
     names: Sequence[str] = (),
     units: Sequence[str] = (),
-    cells: np.ndarray | Sequence[np.ndarray] | None = None,
-    node_type: np.ndarray | Sequence[np.ndarray] | None = None,
-    features: np.ndarray | Sequence[np.ndarray] | None = None,
+    cells: Any = None,
+    node_type: Any = None,
+    features: Any = None,
     feature_names: Sequence[str] = (),
-    parameters: np.ndarray | None = None,
+    parameters: Any = None,
     parameter_names: Sequence[str] = (),
     conserved: Sequence[str] = (),
     grid_shape: Sequence[int] | None = None,
     split: Sequence[str] | None = None,
 ) -> Source:
-    """Arrays in memory, or mapped from disk, as a source.
+    """Arrays or tensors in memory, or arrays mapped from disk, as a source.
 
     Args:
-        box: the domain; by default the points' own extent, with one more spacing along a periodic axis of a grid.
+        points: (point, dim), in 1-D also (point,), or one such array per sample.
+        box: the domain, a Box or its corners (lower, upper); by default the points' own extent, with one more spacing along a
+            periodic axis of a grid.
         names: of the channels; by default u0, u1, ….
         features: (sample, point, feature) or one array per sample, for steady problems (one time).
-        parameters: (sample, parameter).
+        parameters: (sample, parameter), or {name: (sample,)}.
         split: train, validation or test per sample; by default 80/10/10 by index.
     """
-    count = len(fields)
-    if count == 0 or fields[0].ndim != 3:
-        got = "none" if count == 0 else f"{fields[0].ndim} axes per sample"
+    fields = per_sample("fields", fields)
+    count, first = len(fields), numeric("fields", fields[0]) if len(fields) else None
+    if first is None or first.ndim != 3:
+        got = "none" if first is None else f"{first.ndim} axes per sample"
         raise InputError("fields", expected="(sample, time, point, channel)", got=got, fix="Add the missing axes.")
-    one = points if isinstance(points, np.ndarray) and points.ndim == 2 else None
-    shared = one is not None
-    num_times, _, channels = fields[0].shape
-    dim = points[0].shape[-1] if one is None else one.shape[-1]
-    if not shared and len(points) != count:
-        raise InputError("points", expected=f"one array per sample, {count}", got=str(len(points)), fix="Or give one for all.")
+    num_times, num_points, channels = first.shape
+    given = clouds(points, count, num_points)
+    one = given if isinstance(given, np.ndarray) and given.ndim == 2 else None
+    mesh: dict[str, Any] = {"cells": cells, "node_type": node_type}
+    mesh = {key: value for key, value in mesh.items() if value is not None}
+    if one is not None:
+        mesh = {key: numeric(key, value) for key, value in mesh.items()}
+    else:
+        mesh = {"points": given} | {key: per_sample(key, value, count) for key, value in mesh.items()}
+    dim = given[0].shape[-1] if one is None else one.shape[-1]
+    if features is not None:
+        features = per_sample("features", features, count)
+    if parameters is not None:
+        parameters, parameter_names = parameter_table(parameters, parameter_names, count)
     parts = _splits(split, count)
     described = Description(
         name=name,
         fields=_named("names", names, channels, "u", units),
-        box=box or _extent(points if one is None else [one], periodic_axes(periodic, dim)),
-        times=np.arange(num_times, dtype=np.float64) if times is None else np.asarray(times, dtype=np.float64),
-        points=one,
-        cells=np.asarray(cells) if shared and cells is not None else None,
-        node_type=np.asarray(node_type) if shared and node_type is not None else None,
-        node_types=_codes(node_type),
-        features=() if features is None else _named("feature_names", feature_names, features[0].shape[-1], "f"),
+        box=_extent(given if one is None else [one], periodic_axes(periodic, dim))
+        if box is None
+        else given_box(box, periodic, dim),
+        times=_times(times, num_times),
+        node_types=_codes(mesh.get("node_type")),
+        features=() if features is None else _named("feature_names", feature_names, _width(features[0]), "f"),
         parameters=()
         if parameters is None
         else tuple(field.name for field in _named("parameter_names", parameter_names, parameters.shape[-1], "p")),
         conserved=tuple(conserved),
         grid_shape=None if grid_shape is None else tuple(grid_shape),
         provenance={"source": "arrays"},
+        **({} if one is None else {"points": one} | mesh),
     )
-    if len(described.times) != num_times or not np.isfinite(described.times).all() or (np.diff(described.times) <= 0).any():
-        raise InputError(
-            "times",
-            expected=f"{num_times} finite, strictly increasing numbers, one per frame of the fields",
-            got=f"{len(described.times)} numbers",
-            fix="Give one time per frame.",
-        )
 
     def trajectories() -> Iterator[Trajectory]:
         for index in range(count):
-            own: dict[str, Any] = {}
-            if not shared:
-                given = {"points": points, "cells": cells, "node_type": node_type}
-                own = {key: np.asarray(value[index]) for key, value in given.items() if value is not None}
+            own = {} if one is not None else {key: numeric(key, value[index]) for key, value in mesh.items()}
             yield Trajectory(
-                fields=np.asarray(fields[index]),
+                fields=numeric("fields", fields[index]),
                 split=parts[index],
-                features=None if features is None else np.asarray(features[index]),
-                parameters=None if parameters is None else np.asarray(parameters[index]),
+                features=None if features is None else numeric("features", features[index]),
+                parameters=None if parameters is None else parameters[index],
                 **own,
             )
 
@@ -196,6 +198,28 @@ def _named(argument: str, names: Sequence[str], count: int, letter: str, units: 
             argument, expected=f"{count} different names and units", got=f"{names}, {units}", fix="One per channel."
         )
     return tuple(Field(name=name, unit=unit) for name, unit in zip(names, units, strict=True))
+
+
+def _times(times: Any, count: int) -> np.ndarray:
+    if times is None:
+        return np.arange(count, dtype=np.float64)
+    found = numeric("times", times).astype(np.float64)
+    if found.shape != (count,) or not np.isfinite(found).all() or (np.diff(found) <= 0).any():
+        raise InputError(
+            "times",
+            expected=f"{count} finite, strictly increasing numbers, one per frame of the fields",
+            got=f"{found.size} numbers",
+            fix="Give one time per frame.",
+        )
+    return found
+
+
+def _width(features: Any) -> int:
+    found = numeric("features", features)
+    if found.ndim != 2:
+        got = f"{found.ndim} axes per sample"
+        raise InputError("features", expected="(sample, point, feature)", got=got, fix="Add the missing axes.")
+    return found.shape[-1]
 
 
 def _codes(node_type: np.ndarray | Sequence[np.ndarray] | None) -> dict[int, str]:
