@@ -1,4 +1,4 @@
-"""Errors of predicted fields, on physical values; `mask` tells the real points."""
+"""Errors of predicted fields, relative to their own size, and the losses of training; `mask` tells the real points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from calm_pde.types import Bool, Float, Tensor
 
 SMALLEST = 1e-5
-"""The squared norm of a target counts as at least this, so that a field that is nearly zero does not decide."""
+"""In a loss, and only there, the squared norm of a normalized target counts as at least this: one near zero does not decide."""
 
 
 def relative_l2(
@@ -18,9 +18,11 @@ def relative_l2(
     target: Float[Tensor, "batch time point channel"],
     mask: Bool[Tensor, "batch point"] | None = None,
 ) -> Float[Tensor, "batch time channel"]:
-    """‖û − u‖/‖u‖ over points, per sample, frame and channel (the paper's error before its mean)."""
-    error, size = _squares(prediction, target, mask)
-    return (error.sum(dim=2) / size.sum(dim=2).clamp(min=SMALLEST)).sqrt()
+    """‖û − u‖/‖u‖ over points, per sample, frame and channel (the paper's error before its mean), in float64 at any scale.
+
+    Infinite where the prediction is not finite; else NaN where the target is exactly zero, to be left out of means and counted.
+    """
+    return _relative(prediction, target, mask, (2,))
 
 
 def relative_l2_spacetime(
@@ -29,8 +31,20 @@ def relative_l2_spacetime(
     mask: Bool[Tensor, "batch point"] | None = None,
 ) -> Float[Tensor, "batch channel"]:
     """The same with one norm over space and time, as the paper's Burgers runs take it."""
-    error, size = _squares(prediction, target, mask)
-    return (error.sum(dim=(1, 2)) / size.sum(dim=(1, 2)).clamp(min=SMALLEST)).sqrt()
+    return _relative(prediction, target, mask, (1, 2))
+
+
+def relative_l2_loss(
+    prediction: Float[Tensor, "batch time point channel"],
+    target: Float[Tensor, "batch time point channel"],
+    mask: Bool[Tensor, "batch point"] | None = None,
+    spacetime: bool = False,
+) -> Float[Tensor, "batch"]:
+    """The loss of normalized fields: √(‖û − u‖²/max(‖u‖², 1e-5)) per frame, or over space and time, and then the mean."""
+    wrong, target = _real(prediction - target, mask), _real(target, mask)
+    axes = (1, 2) if spacetime else (2,)
+    ratio = wrong.square().sum(dim=axes) / target.square().sum(dim=axes).clamp(min=SMALLEST)
+    return ratio.sqrt().flatten(1).mean(dim=1)
 
 
 def band_energies(
@@ -67,9 +81,16 @@ def cell_weights(points: np.ndarray, cells: np.ndarray, periodic: tuple[bool, ..
     return np.bincount(cells.ravel(), weights=np.repeat(measure / corners, corners), minlength=len(points))
 
 
-def _squares(prediction: Tensor, target: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    wrong = prediction - target
-    if mask is not None:
-        hidden = ~mask[:, None, :, None]
-        wrong, target = wrong.masked_fill(hidden, 0.0), target.masked_fill(hidden, 0.0)
-    return wrong.square(), target.square()
+def _relative(prediction: Tensor, target: Tensor, mask: Tensor | None, axes: tuple[int, ...]) -> Tensor:
+    target = _real(target, mask).double()
+    wrong = _real(prediction, mask).double() - target
+    peak = target.abs().amax(dim=axes, keepdim=True)
+    scale = torch.where(peak > 0, peak / (2 * torch.frexp(peak).mantissa), 1.0)  # a power of two: scaling by it is exact
+    error, size = ((values / scale).square().sum(dim=axes) for values in (wrong, target))
+    found = torch.where(size > 0, (error / size).sqrt(), torch.nan)
+    return torch.where(torch.isfinite(error), found, torch.inf)
+
+
+def _real(values: Tensor, mask: Tensor | None) -> Tensor:
+    """The values, 0 where no real point is."""
+    return values if mask is None else values.masked_fill(~mask[:, None, :, None], 0.0)

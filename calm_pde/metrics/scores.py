@@ -12,13 +12,13 @@ from calm_pde.records.trajectory import Split
 
 
 class Found(Config):
-    """Numbers that may be infinite or NaN, where a surrogate diverged."""
+    """Numbers that may be infinite, where a surrogate diverged, or NaN, where there is nothing to be relative to."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
 
 class Spread(Found):
-    """Over samples; a single one deviates by 0."""
+    """Over samples, without those whose truth is exactly zero; a single one deviates by 0."""
 
     mean: float
     std: float
@@ -28,6 +28,7 @@ class Band(Found):
     """Errors of the Fourier modes of one band, over all samples and frames."""
 
     relative_l2: float
+    """NaN where the truth has nothing in the band but float32's rounding of its other modes."""
     rmse: float
 
 
@@ -44,6 +45,8 @@ class FieldErrors(Found):
     normalized_rmse: float
     """rms(û − u)/rms(u)."""
     max_error: float
+    zero_frames: int = 0
+    """Frames, of all samples, whose truth is exactly zero: they have no relative error, and its means leave them out."""
     bands: dict[str, Band] = {}  # noqa: RUF012 - pydantic copies it
     """By wave number, on full periodic grids."""
 
@@ -63,12 +66,14 @@ class Baseline(Scores):
 
 
 class Drift(Found):
-    """|∫u(t) − ∫u(0)| / ∫|u(0)| per frame, mean over samples."""
+    """|∫u(t) − ∫u(0)| / ∫|u(0)| per frame, mean over the samples that do not start from exactly zero."""
 
     field: str
     integral: Literal["mean over points", "cell measures"]
     prediction: tuple[float, ...]
     truth: tuple[float, ...]
+    zero_starts: int = 0
+    """Samples that do start from it."""
 
 
 class Timing(Found):
@@ -123,12 +128,28 @@ def table(evaluation: Evaluation) -> Table:
     for drift in evaluation.conserved:
         worst = f"{max(drift.prediction):.2g}, of the truth {max(drift.truth):.2g}"
         lines.append(f"largest drift of {drift.field} ({drift.integral}): {worst}")
+    lines += left_out(evaluation)
     if evaluation.legacy_padding_metric:
         lines.append("relative errors count padded points, as the published ones do")
     if evaluation.diverged:
         lines.append(f"{evaluation.diverged} samples diverged")
     shown.caption = "\n".join(lines)
     return shown
+
+
+def left_out(evaluation: Evaluation) -> list[str]:
+    """What has no relative error, since its truth is exactly zero, in words."""
+    frames = evaluation.num_samples * len(evaluation.times)
+    found = [
+        f"{field.name} is exactly zero in {field.zero_frames:,} of {frames:,} frames, which the relative errors leave out"
+        for field in evaluation.fields
+        if field.zero_frames
+    ]
+    return found + [
+        f"{drift.field} starts from exactly zero in {drift.zero_starts:,} samples, which its drift leaves out"
+        for drift in evaluation.conserved
+        if drift.zero_starts
+    ]
 
 
 def _spreads(found: Scores | FieldErrors) -> tuple[str, str]:

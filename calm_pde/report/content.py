@@ -170,9 +170,9 @@ def _sample(sample: Sample, number: int, mesh: DrawnMesh) -> dict[str, Any]:
     return {
         "name": f"trajectory {sample.trajectory}",
         "rank": sample.rank,
-        "error": sample.error,
+        "error": _finite(sample.error),
         "mesh": number,
-        "frame_errors": sample.frame_errors.tolist(),
+        "frame_errors": [[_finite(error) for error in row] for row in sample.frame_errors.tolist()],
         "fields": fields,
     }
 

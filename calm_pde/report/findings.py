@@ -119,15 +119,21 @@ class Findings:
         return (card.num_frames - 1) * card.spacing if self.surrogate.task == "rollout" else None
 
     def _ranked(self) -> list[tuple[int, Rank | None]]:
-        """Positions in the split: worst, median, best, then the others in order; without those that diverged."""
+        """Positions in the split: worst, median, best, then the others in order; without those that diverged.
+
+        A sample whose truth is exactly zero has no relative error, and is one of the others.
+        """
         errors = np.array(self.evaluation.sample_errors)
         order = [int(place) for place in np.argsort(errors, kind="stable") if math.isfinite(errors[place])]
-        if not order:
+        shown = [place for place, error in enumerate(errors) if not math.isinf(error)]
+        if not shown:
             raise CalmError(f"{self.run}: all samples diverged, so there is nothing to show. Train again, with smaller steps.")
-        named: dict[int, Rank] = {order[-1]: "worst"}
-        named.setdefault(order[len(order) // 2], "median")
-        named.setdefault(order[0], "best")
-        return [*named.items(), *((place, None) for place in sorted(order) if place not in named)]
+        named: dict[int, Rank] = {}
+        if order:
+            named[order[-1]] = "worst"
+            named.setdefault(order[len(order) // 2], "median")
+            named.setdefault(order[0], "best")
+        return [*named.items(), *((place, None) for place in shown if place not in named)]
 
     def sample(self, position: int, rank: Rank | None = None) -> Sample:
         """Truth and prediction of one trajectory of the split; the given frame as the model sees it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calm_pde.metrics.scores import Evaluation, FieldErrors, Scores, Spread
+from calm_pde.metrics.scores import Evaluation, FieldErrors, Scores, Spread, left_out
 from calm_pde.models.size import num_parameters
 from calm_pde.report.findings import Findings
 
@@ -33,6 +33,7 @@ def facts(findings: Findings) -> list[list[str]]:
         found[2] = ("Shown", f"{evaluation.num_samples} trajectories of the train split, which training has seen")
     if evaluation.diverged:
         found.append(("Diverged", f"{evaluation.diverged} samples, which are not shown"))
+    found += [("Left out", text) for text in left_out(evaluation)]
     return [[word, str(text)] for word, text in found if text not in (None, "")]
 
 

@@ -18,12 +18,14 @@ from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import grouped, whole_windows
 from calm_pde.errors import FileError, InputError, TrainingRangeWarning
 from calm_pde.geometry import tensor_grid
-from calm_pde.metrics.errors import SMALLEST, band_energies, cell_weights, relative_l2, relative_l2_spacetime
+from calm_pde.metrics.errors import band_energies, cell_weights, relative_l2, relative_l2_spacetime
 from calm_pde.metrics.scores import Band, Baseline, Drift, Evaluation, FieldErrors, Spread, Timing
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Field
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.types import Tensor
+
+_ROUNDING = float(np.finfo(np.float32).eps) ** 2  # of a field's energy: what float32 puts into bands where it has none
 
 
 def evaluate(
@@ -39,7 +41,8 @@ def evaluate(
 ) -> Evaluation:
     """Errors on physical values over whole trajectories of a split, one batch in memory at a time.
 
-    Frame 0 is given and not scored; an autoencoder is given every frame and scored on it.
+    Frame 0 is given and not scored; an autoencoder is given every frame and scored on it. Relative errors are relative to
+    the field's own size, whatever its unit; a frame whose truth is exactly zero has none, is left out of means, and counted.
 
     Args:
         legacy_padding_metric: count the points that pad a mesh to the split's largest as the training mean, right in
@@ -149,6 +152,7 @@ class _Sums:
         self._padding, self._grid = padding, grid
         self._frames: list[Tensor] = []
         self._whole: list[Tensor] = []
+        self._zeros: list[Tensor] = []
         self._squares = self._sizes = self._highest = torch.zeros(())
         self._count = 0
         self._bands: dict[str, Tensor] = {}
@@ -157,7 +161,7 @@ class _Sums:
         if mask is not None:
             hidden = ~mask[:, None, :, None]
             prediction, target = prediction.masked_fill(hidden, 0.0), target.masked_fill(hidden, 0.0)
-        wrong = prediction - target
+        wrong = (prediction - target).nan_to_num(nan=math.inf, posinf=math.inf, neginf=-math.inf)
         self._squares = self._squares + wrong.square().sum(dim=(0, 1, 2))
         self._sizes = self._sizes + target.square().sum(dim=(0, 1, 2))
         self._highest = torch.maximum(self._highest, wrong.abs().amax(dim=(0, 1, 2)))
@@ -170,33 +174,36 @@ class _Sums:
             mean, most = self._padding
             prediction, target = (_padded(values, mask, mean, most) for values in (prediction, target))
             mask = None
+        self._zeros.append((target == 0).all(dim=2))
         self._frames.append(relative_l2(prediction, target, mask))
         self._whole.append(relative_l2_spacetime(prediction, target, mask))
 
     def sample_errors(self) -> list[float]:
-        return torch.cat(self._frames).mean(dim=(1, 2)).tolist()
+        return torch.cat(self._frames).nanmean(dim=(1, 2)).tolist()
 
     def scores(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         """The content of `Scores`."""
         frames, whole = torch.cat(self._frames), torch.cat(self._whole)
+        zeros = torch.cat(self._zeros).sum(dim=(0, 1)).tolist()
         found = []
         for place, field in enumerate(fields):
             square, size = float(self._squares[place]), float(self._sizes[place])
-            bands = {name: _band(energies[:, place], self._count) for name, energies in self._bands.items()}
+            bands = {name: _band(energies[:, place], size, self._count) for name, energies in self._bands.items()}
             found.append(
                 FieldErrors(
                     name=field.name,
                     unit=field.unit,
-                    relative_l2=_spread(frames[..., place].mean(dim=1)),
+                    relative_l2=_spread(frames[..., place].nanmean(dim=1)),
                     relative_l2_spacetime=_spread(whole[:, place]),
                     frames=tuple(_spread(frames[:, frame, place]) for frame in range(frames.shape[1])),
                     rmse=math.sqrt(square / self._count),
-                    normalized_rmse=math.sqrt(square / max(size, SMALLEST)),
+                    normalized_rmse=_ratio(square, size),
                     max_error=float(self._highest[place]),
+                    zero_frames=zeros[place],
                     bands=bands,
                 )
             )
-        overall = {"relative_l2": _spread(frames.mean(dim=(1, 2))), "relative_l2_spacetime": _spread(whole.mean(dim=1))}
+        overall = {"relative_l2": _spread(frames.nanmean(dim=(1, 2))), "relative_l2_spacetime": _spread(whole.nanmean(dim=1))}
         return overall | {"fields": tuple(found)}
 
 
@@ -230,14 +237,22 @@ class _DriftSums:
                 self._kind = "cell measures"
             start, size = (torch.einsum("p,pc->c", weight, values) for values in (truth[0], truth[0].abs()))
             later = torch.einsum("p,ktpc->ktc", weight, torch.stack([predicted, truth[1:]]))
-            self._drifts.append((later - start).abs() / size.clamp(min=SMALLEST))
+            drift = torch.where(torch.isfinite(later), (later - start).abs(), torch.inf)
+            self._drifts.append(torch.where(size > 0, drift / size, torch.nan))
 
     def found(self) -> tuple[Drift, ...]:
         if not self._drifts:
             return ()
-        mean = torch.stack(self._drifts).mean(dim=0).mT.tolist()
+        drifts = torch.stack(self._drifts)
+        mean, zero = drifts.nanmean(dim=0).mT.tolist(), drifts.isnan().all(dim=(1, 2)).sum(dim=0).tolist()
         return tuple(
-            Drift(field=name, integral=self._kind, prediction=tuple(mean[0][place]), truth=tuple(mean[1][place]))
+            Drift(
+                field=name,
+                integral=self._kind,
+                prediction=tuple(mean[0][place]),
+                truth=tuple(mean[1][place]),
+                zero_starts=zero[place],
+            )
             for place, name in enumerate(self._names)
         )
 
@@ -282,12 +297,18 @@ def _padded(values: Tensor, mask: Tensor | None, mean: Tensor, most: int) -> Ten
 
 
 def _spread(values: Tensor) -> Spread:
+    values = values[~values.isnan()]
     return Spread(mean=float(values.mean()), std=float(values.std()) if len(values) > 1 else 0.0)
 
 
-def _band(energies: Tensor, count: int) -> Band:
-    error, size = energies.tolist()
-    return Band(relative_l2=math.sqrt(error / max(size, SMALLEST)), rmse=math.sqrt(error / count))
+def _band(energies: Tensor, whole: float, count: int) -> Band:
+    error, size = energies.nan_to_num(nan=math.inf, posinf=math.inf).tolist()
+    return Band(relative_l2=_ratio(error, size if size > _ROUNDING * whole else 0.0), rmse=math.sqrt(error / count))
+
+
+def _ratio(error: float, size: float) -> float:
+    """√(error/size): infinite where the error is, NaN where there is no size to be relative to."""
+    return math.inf if not math.isfinite(error) else math.sqrt(error / size) if size > 0 else math.nan
 
 
 def _timing(surrogate: Surrogate, measured: list[float], solver: list[float], batch_size: int) -> Timing:

@@ -202,7 +202,10 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> float:
-        """The mean relative L2 error on the validation split, whole trajectories, physical values, frames after the first."""
+        """The mean relative L2 error on the validation split, whole trajectories, physical values, frames after the first.
+
+        Frames whose truth is exactly zero are left out; a prediction that is not finite makes it infinite.
+        """
         if self.held is None:
             raise ConfigError("train.validation: there is no validation split to validate on.")
         current = self._weights()
@@ -215,9 +218,9 @@ class Trainer:
         for batch in self.held.batches(grouped(windows, self.config.batch_size)):
             batch = self._finite(batch).to(self.processes.device)
             predicted = self.surrogate.predicted(batch)
-            target = batch.fields[:, -predicted.shape[1] :].to(predicted.dtype)
-            errors = measure(predicted, target, batch.mask).double().flatten(1).mean(dim=1)
-            total += torch.tensor([float(errors.sum()), len(errors)], dtype=torch.float64)
+            errors = measure(predicted, batch.fields[:, -predicted.shape[1] :], batch.mask).flatten(1).nanmean(dim=1)
+            known = errors[~errors.isnan()]
+            total += torch.tensor([float(known.sum()), len(known)], dtype=torch.float64)
         self.model.load_state_dict(current)
         total = self.processes.sum(total.to(self.processes.device))
         return float(total[0] / total[1])

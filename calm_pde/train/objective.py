@@ -12,7 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from calm_pde.errors import ConfigError, OutsideBoxWarning
-from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
+from calm_pde.metrics.errors import relative_l2_loss
 from calm_pde.models.draws import Draws
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.models.stepwise import Stepwise
@@ -57,9 +57,7 @@ class Objective:
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
             predicted = self._predicted(batch, frames, epoch).to(dtype)
         target = target[:, -predicted.shape[1] :]
-        if self.config.reduction == "spacetime":
-            return relative_l2_spacetime(predicted, target, batch.mask).mean(dim=1)
-        return relative_l2(predicted, target, batch.mask).mean(dim=(1, 2))
+        return relative_l2_loss(predicted, target, batch.mask, spacetime=self.config.reduction == "spacetime")
 
     def _predicted(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
         """The last frames of each window, normalized: all of them that are in the loss."""

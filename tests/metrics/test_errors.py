@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from calm_pde.geometry import tensor_grid
-from calm_pde.metrics.errors import SMALLEST, band_energies, cell_weights, relative_l2, relative_l2_spacetime
+from calm_pde.metrics.errors import SMALLEST, band_energies, cell_weights, relative_l2, relative_l2_loss, relative_l2_spacetime
 
 
 def draw(*shape, seed=0):
@@ -54,9 +54,49 @@ def test_masked_points_are_never_read(measure):
     assert torch.equal(measure(prediction, target, mask), short)
 
 
-def test_a_vanishing_target_counts_as_the_smallest_norm():
-    error = relative_l2(torch.full((1, 1, 4, 1), 0.5), torch.zeros(1, 1, 4, 1))
-    assert error.item() == pytest.approx(math.sqrt(4 * 0.25 / SMALLEST))
+@pytest.mark.parametrize("spacetime", [False, True])
+def test_in_the_loss_a_vanishing_target_counts_as_the_smallest_norm(spacetime):
+    loss = relative_l2_loss(torch.full((1, 1, 4, 1), 0.5), torch.zeros(1, 1, 4, 1), spacetime=spacetime)
+    assert loss.item() == pytest.approx(math.sqrt(4 * 0.25 / SMALLEST))
+
+
+@pytest.mark.parametrize("spacetime", [False, True])
+def test_the_loss_is_the_mean_error_of_fields_of_normal_size(spacetime):
+    prediction, target = torch.from_numpy(draw(3, 4, 7, 2)), torch.from_numpy(draw(3, 4, 7, 2, seed=1))
+    mask = torch.arange(7) < torch.tensor([7, 5, 3])[:, None]
+    measure = relative_l2_spacetime if spacetime else relative_l2
+    found = relative_l2_loss(prediction, target, mask, spacetime)
+    torch.testing.assert_close(found, measure(prediction, target, mask).flatten(1).mean(dim=1))
+
+
+@pytest.mark.parametrize("measure", [relative_l2, relative_l2_spacetime])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("exponent", [-100, -40, -20, 0, 20, 100])
+def test_errors_do_not_know_the_unit_of_a_field(measure, dtype, exponent):
+    """Sizes from 1e-30 to 1e30, at powers of two so that not a bit may differ; zero is wrong by its whole size."""
+    prediction, target = (torch.from_numpy(draw(2, 3, 6, 2, seed=seed)).to(dtype) for seed in (0, 1))
+    scale = 2.0**exponent
+    assert torch.equal(measure(scale * prediction, scale * target), measure(prediction, target))
+    nothing = measure(torch.zeros_like(target), scale * target)
+    assert torch.equal(nothing, torch.ones_like(nothing))
+
+
+@pytest.mark.parametrize("measure", [relative_l2, relative_l2_spacetime])
+def test_sizes_whose_squares_leave_float64_are_compared_too(measure):
+    target = torch.from_numpy(draw(1, 2, 5, 1))
+    for scale in (1e-200, 1e200):
+        torch.testing.assert_close(measure(1.25 * scale * target, scale * target), measure(1.25 * target, target))
+
+
+def test_a_zero_target_has_no_relative_error_and_what_is_not_finite_an_infinite_one():
+    target = torch.from_numpy(draw(1, 4, 5, 1))
+    target[:, 1:3] = 0
+    prediction = target + 1.0
+    prediction[:, 2:, 0] = torch.tensor([math.nan, math.inf])[:, None]
+    found = relative_l2(prediction, target)[0, :, 0].tolist()
+    assert math.isfinite(found[0])
+    assert math.isnan(found[1])
+    assert found[2:] == [math.inf, math.inf]
 
 
 @pytest.mark.parametrize(("wave", "band"), [((0, 0), "low"), ((3, -3), "low"), ((3, 4), "middle"), ((12, 4), "middle")])

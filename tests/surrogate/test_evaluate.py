@@ -254,6 +254,56 @@ def test_numbers_survive_as_json(shared):
     assert Evaluation.model_validate_json(found.model_dump_json()) == found
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e-6, 1e30])
+def test_errors_do_not_know_the_unit_of_a_field(monkeypatch, tmp_path, scale):
+    """Predicting zero is wrong by the whole size, in every number that is relative."""
+
+    def scaled(one):
+        return dataclasses.replace(one, fields=(scale * (2 + one.fields)).astype(np.float32))
+
+    file = rewritten(shared_source(count=10, side=12), tmp_path / "scaled.h5", scaled)
+    found = evaluate(answering(monkeypatch, small_surrogate(), torch.zeros_like), file)
+    for spread in (found.relative_l2, found.relative_l2_spacetime, *found.fields[0].frames):
+        assert spread.mean == pytest.approx(1)
+    for field in found.fields:
+        assert field.normalized_rmse == pytest.approx(1)
+        assert field.bands["low"].relative_l2 == pytest.approx(1)
+        assert field.zero_frames == 0
+    assert found.conserved[0].prediction == pytest.approx([1.0] * 4)
+
+
+def test_frames_that_are_exactly_zero_are_left_out_and_told(monkeypatch, tmp_path):
+    """u of some samples is zero in every other frame, the first included; v is zero everywhere."""
+
+    def emptied(one):
+        fields = one.fields.copy()
+        fields[..., 1] = 0
+        fields[::2, :, 0] *= one.fields[0, 0, 0] > 0
+        return dataclasses.replace(one, fields=fields)
+
+    file = rewritten(shared_source(count=40), tmp_path / "zeros.h5", emptied)
+    truth = np.stack(truths(file))
+    zero = int((truth[:, 1:, :, 0] == 0).all(axis=2).sum())
+    starts = int((truth[:, 0, :, 0] == 0).all(axis=1).sum())
+    assert 0 < starts < 4
+    found = evaluate(answering(monkeypatch, small_surrogate(), lambda fields: 1.5 * fields.double() + 0.01), file)
+    u, v = found.fields
+    assert (u.zero_frames, v.zero_frames) == (zero, 16)
+    real = [(size(0.5 * f + 0.01, 0) / size(f, 0)) for one in truth[:, 1:, :, 0] for f in one if f.any()]
+    assert all(min(real) <= frame.mean <= max(real) for frame in u.frames)
+    assert found.relative_l2 == u.relative_l2
+    assert math.isnan(v.relative_l2.mean)
+    assert math.isnan(v.normalized_rmse)
+    assert v.rmse == pytest.approx(0.01)
+    assert found.conserved[0].zero_starts == starts
+    assert math.isfinite(max(found.conserved[0].prediction))
+    assert '"zero_frames":16' in found.model_dump_json()
+    text = shown(found)
+    told = (f"u is exactly zero in {zero} of 16 frames", "v is exactly zero in 16 of 16 frames", "starts from exactly zero")
+    for words in told:
+        assert words in text
+
+
 def test_divergence_is_counted_and_survives(monkeypatch, shared):
     def answer(fields):
         fields = fields.clone()

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 from torch import nn
 
 from calm_pde.config import Config
-from calm_pde.metrics.errors import relative_l2
+from calm_pde.metrics.errors import relative_l2_loss
 from calm_pde.models.aroma.cross_attention import CrossAttention, ReadBlock
 from calm_pde.models.aroma.sinusoids import octaves, place_features
 from calm_pde.models.draws import Draws
@@ -140,7 +140,7 @@ class Autoencoder(nn.Module):
 
     def _errors(self, found: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         if self.config.loss == "relative_l2":
-            return relative_l2(found[:, None], values[:, None], mask).mean(dim=(1, 2))
+            return relative_l2_loss(found[:, None], values[:, None], mask)
         real = torch.ones_like(values[..., 0], dtype=torch.bool) if mask is None else mask
         squares = (found - values).square().mean(dim=-1).masked_fill(~real, 0.0)
         return squares.sum(dim=1) / real.sum(dim=1)
