@@ -238,6 +238,7 @@ def predict(
     queries: Path | None = None,
     split: Literal["train", "validation", "test"] | None = None,
     overwrite: bool = False,
+    allow_nonfinite: bool = False,
 ) -> None:
     """Solve new initial conditions with a surrogate.
 
@@ -250,11 +251,20 @@ def predict(
             the input.
         split: Which part of a data file; by default all of it.
         overwrite: Replace files that exist.
+        allow_nonfinite: Write answers that blew up as they are, instead of saying which did and when.
     """
     console, surrogate = Console(), Surrogate.load(run)
     with progress("predict", console) as show:
         written = prediction.predict(
-            surrogate, input, out, times=times or None, queries=queries, split=split, overwrite=overwrite, progress=show
+            surrogate,
+            input,
+            out,
+            times=times or None,
+            queries=queries,
+            split=split,
+            overwrite=overwrite,
+            allow_nonfinite=allow_nonfinite,
+            progress=show,
         )
     more = "" if written == out else "; every sample has such a file, for ParaView"
     console.print(f"The prediction is in {written}{more}", highlight=False, soft_wrap=True)

@@ -35,6 +35,10 @@ class OutsideBoxWarning(UserWarning):
     """Points or queries lie outside the unit box on a non-periodic axis; the model extrapolates there."""
 
 
+class DivergedError(CalmError):
+    """The answer of a surrogate stops being finite."""
+
+
 class FileError(CalmError):
     """A file is missing, damaged, foreign, or does not hold what it should."""
 

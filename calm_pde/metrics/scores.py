@@ -100,7 +100,9 @@ class Evaluation(Scores):
     """Of the frames that are compared, physical, from the initial state."""
     legacy_padding_metric: bool
     diverged: int
-    """Samples with answers that are not finite."""
+    """Samples with answers that are not finite; their errors count as infinite, and so do all means that hold them."""
+    diverged_frames: dict[int, int] = {}  # noqa: RUF012 - pydantic copies it
+    """By trajectory of the data file: the place in `times` where its answer is not finite for the first time."""
     trajectories: tuple[int, ...]
     """Which of the data file the samples are."""
     sample_errors: tuple[float, ...]
@@ -132,9 +134,19 @@ def table(evaluation: Evaluation) -> Table:
     if evaluation.legacy_padding_metric:
         lines.append("relative errors count padded points, as the published ones do")
     if evaluation.diverged:
-        lines.append(f"{evaluation.diverged} samples diverged")
+        lines.append(diverged(evaluation))
     shown.caption = "\n".join(lines)
     return shown
+
+
+def diverged(evaluation: Evaluation) -> str:
+    """How many samples diverged, and which of them first, in words."""
+    text = f"{evaluation.diverged} samples diverged, whose errors count as infinite"
+    if not evaluation.diverged_frames:
+        return text
+    sample, place = min(evaluation.diverged_frames.items(), key=lambda entry: entry[1])
+    when = f"t = {evaluation.times[place]:g} (frame {place + 1:,} of {len(evaluation.times):,})"
+    return f"{text}; trajectory {sample} is the first, not finite at {when}"
 
 
 def left_out(evaluation: Evaluation) -> list[str]:

@@ -43,6 +43,7 @@ def evaluate(
 
     Frame 0 is given and not scored; an autoencoder is given every frame and scored on it. Relative errors are relative to
     the field's own size, whatever its unit; a frame whose truth is exactly zero has none, is left out of means, and counted.
+    Where an answer is not finite, its error is infinite, and so is every mean that holds it: divergence never flatters.
 
     Args:
         legacy_padding_metric: count the points that pad a mesh to the split's largest as the training mean, right in
@@ -63,7 +64,7 @@ def evaluate(
     surrogate.model.eval()
     measured: list[float] = []
     trajectories: list[int] = []
-    diverged = 0
+    diverged: dict[int, int] = {}
     for batch in data.batches(grouped(whole_windows(len(data), data.num_frames), batch_size)):
         _check_finite(batch, file)
         given = for_surrogate(surrogate, data, batch)
@@ -75,7 +76,7 @@ def evaluate(
         fields = batch.fields.double()
         target = fields[:, 1:] if surrogate.task == "rollout" else fields
         real = answer if batch.mask is None else answer.masked_fill(~batch.mask[:, None, :, None], 0.0)
-        diverged += int((~torch.isfinite(real)).flatten(1).any(dim=1).sum())
+        diverged |= _first_nonfinite(batch, real)
         ours.add(answer, target, batch.mask)
         reference.add(_known_in_advance(surrogate, fields, target), target, batch.mask)
         drift.add(batch, answer)
@@ -94,7 +95,8 @@ def evaluate(
         num_points=(int(file.num_points[data.indices].min()), most),
         times=tuple(frame_times.tolist()),
         legacy_padding_metric=legacy_padding_metric,
-        diverged=diverged,
+        diverged=len(diverged),
+        diverged_frames=diverged,
         trajectories=tuple(trajectories),
         sample_errors=tuple(ours.sample_errors()),
         baseline=Baseline(
@@ -348,6 +350,12 @@ def check_times(surrogate: Surrogate, file: DataFile) -> None:
             TrainingRangeWarning,
             stacklevel=3,
         )
+
+
+def _first_nonfinite(batch: Batch, answer: Tensor) -> dict[int, int]:
+    """By trajectory that diverged: its first frame that is not finite."""
+    wrong = (~torch.isfinite(answer)).flatten(2).any(dim=2)
+    return {int(batch.samples[place]): int(wrong[place].int().argmax()) for place in wrong.any(dim=1).nonzero()[:, 0].tolist()}
 
 
 def _check_finite(batch: Batch, file: DataFile) -> None:

@@ -20,7 +20,7 @@ from calm_pde.models import CalmPDE
 from calm_pde.nn.query_points import own_queries
 from calm_pde.records.trajectory import Source, Split, Trajectory
 from calm_pde.surrogate.starts import Starts, array_points, array_starts, file_starts
-from calm_pde.surrogate.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate, check_answer
 
 _MESH = ("points", "cells", "node_type")
 
@@ -34,6 +34,7 @@ def predict(
     queries: Path | None = None,
     split: Split | None = None,
     overwrite: bool = False,
+    allow_nonfinite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Solve from every initial state of a file; the fields at the points or at the queries go to `out`.
@@ -50,6 +51,7 @@ def predict(
         times: physical, from the initial state; by default the trained frames.
         queries: a mesh (.vtu, .vtk, .msh, …), an .npy file of points, or an .npz file with `points`.
         split: of a data file; by default all of it.
+        allow_nonfinite: write answers that blew up as they are, instead of an error that says which did and when.
     """
     endings = (".h5", ".npz", *ENDINGS)
     if out.suffix not in endings:
@@ -57,7 +59,7 @@ def predict(
         raise InputError("out", expected=f"a file name that ends in {listed}", got=str(out), fix="Choose one of them.")
     where = None if queries is None else _query_mesh(queries, surrogate)
     starts = array_starts(input, surrogate) if input.suffix == ".npz" else file_starts(input, surrogate, split)
-    answers = _answers(surrogate, starts.source, times, where)
+    answers = _answers(surrogate, starts, times, where, allow_nonfinite)
     done = iter(range(1, answers.count + 1))
 
     def show(_: Trajectory) -> None:
@@ -81,9 +83,11 @@ def _query_mesh(path: Path, surrogate: Surrogate) -> Mesh:
     return Mesh(points, vertices(points), None)
 
 
-def _answers(surrogate: Surrogate, starts: Source, times: Sequence[float] | None, queries: Mesh | None) -> Source:
+def _answers(
+    surrogate: Surrogate, starts: Starts, times: Sequence[float] | None, queries: Mesh | None, allow_nonfinite: bool
+) -> Source:
     """The starts, solved one after the other."""
-    given, rollout = starts.description, surrogate.task == "rollout"
+    given, rollout = starts.source.description, surrogate.task == "rollout"
     asked = surrogate.asked_times(times)
     begins = rollout and queries is None
     described = replace(given, times=np.concatenate([[0.0], asked]) if begins or not rollout else asked)
@@ -93,19 +97,23 @@ def _answers(surrogate: Surrogate, starts: Source, times: Sequence[float] | None
         described = replace(described, features=(), **mesh)
 
     def trajectories() -> Iterator[Trajectory]:
-        for start in starts.trajectories:
+        for number, start in zip(starts.numbers, starts.source.trajectories, strict=True):
             mesh = start if given.points is None else given
             initial = start.fields[0] if surrogate.task != "steady" else start.features
             clock = time.perf_counter()
-            found = surrogate.solve(initial, mesh.points, asked if rollout else None, places, mesh.node_type)
+            found = surrogate.solve(
+                initial, mesh.points, asked if rollout else None, places, mesh.node_type, allow_nonfinite=True
+            )
             seconds = time.perf_counter() - clock
+            if not allow_nonfinite:
+                check_answer(found, asked, number)
             if begins:
                 found = np.concatenate([start.fields[:1], found])
             kept = dict.fromkeys(_MESH) if queries is not None else {}
             features = start.features if described.features else None
             yield replace(start, fields=found.astype(np.float32), seconds=seconds, features=features, **kept)
 
-    return Source(described, trajectories(), starts.count)
+    return Source(described, trajectories(), starts.source.count)
 
 
 def _export(

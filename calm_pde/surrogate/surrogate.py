@@ -13,7 +13,7 @@ import torch
 from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import Statistics
-from calm_pde.errors import ConfigError, FileError, InputError, TrainingRangeWarning
+from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
 from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
@@ -154,6 +154,7 @@ class Surrogate:
         times: Sequence[float] | np.ndarray | None = None,
         queries: Any = None,
         node_type: Any = None,
+        allow_nonfinite: bool = False,
     ) -> Any:
         """The fields at later times, (time, query, channel), from the state (point, channel) on the points (point, dim).
 
@@ -163,9 +164,10 @@ class Surrogate:
         Args:
             times: physical, measured from the initial state, > 0, strictly increasing; by default the trained frames.
             queries: where to answer; by default at the points.
+            allow_nonfinite: give back an answer that blew up as it is, instead of an error that says when it did.
         """
         if isinstance(points, list | tuple) and len(points) and _numbers("points", points[0]).ndim == 2:
-            return self._solve_list(initial, points, times, queries, node_type)
+            return self._solve_list(initial, points, times, queries, node_type, allow_nonfinite)
         cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
         state = self._state(initial, points)
         single = state.ndim == 2
@@ -178,7 +180,14 @@ class Surrogate:
                 found = self.model(state, cloud, queries=asked, node_type=kinds, **wanted)[:, places]
             else:
                 found = self.model(state, cloud, queries=asked, node_type=kinds)
+        return self._answer(found, times, single, allow_nonfinite)
+
+    def _answer(self, found: Tensor, times: Any, single: bool, allow_nonfinite: bool) -> np.ndarray:
+        """What the model says, (batch, time, query, channel), in physical units."""
         out = self.card.statistics.physical(found).cpu().numpy()
+        if not allow_nonfinite:
+            for number, answer in enumerate(out):
+                check_answer(answer, self.asked_times(times), None if single else number)
         return out[0] if single else out
 
     def bake(self, points: Any, queries: Any = None, node_type: Any = None) -> BakedSurrogate:
@@ -287,7 +296,9 @@ class Surrogate:
             raise InputError("node_type", expected="whole numbers", got="fractions", fix="Give the code of each point.")
         return torch.as_tensor(values, dtype=torch.int64, device=self.device)
 
-    def _solve_list(self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any) -> list[np.ndarray]:
+    def _solve_list(
+        self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any, allow_nonfinite: bool
+    ) -> list[np.ndarray]:
         given = {"initial": initial, "queries": queries, "node_type": node_type}
         lists: dict[str, Any] = {}
         for name, values in given.items():
@@ -298,10 +309,12 @@ class Surrogate:
                 raise InputError(
                     name, expected=f"{len(points)} arrays, one per mesh", got=str(got), fix="Give one for each mesh."
                 )
-        return [
-            self.solve(state, cloud, times, asked, kinds)
-            for state, cloud, asked, kinds in zip(lists["initial"], points, lists["queries"], lists["node_type"], strict=True)
-        ]
+        found = []
+        for state, cloud, asked, kinds in zip(lists["initial"], points, lists["queries"], lists["node_type"], strict=True):
+            found.append(self.solve(state, cloud, times, asked, kinds, allow_nonfinite=True))
+            if not allow_nonfinite:
+                check_answer(found[-1], self.asked_times(times), len(found) - 1)
+        return found
 
 
 class BakedSurrogate:
@@ -314,15 +327,35 @@ class BakedSurrogate:
         asked = None if queries is None else surrogate._unit("queries", queries)
         self.baked = surrogate.model.bake(surrogate._unit("points", points), asked, node_type=surrogate._kinds(node_type))
 
-    def solve(self, initial: Any, times: Sequence[float] | np.ndarray | None = None) -> np.ndarray:
+    def solve(
+        self, initial: Any, times: Sequence[float] | np.ndarray | None = None, allow_nonfinite: bool = False
+    ) -> np.ndarray:
         """As `Surrogate.solve`, on the points and queries that were baked."""
         state = self.surrogate._state(initial, self.points)
         single = state.ndim == 2
         steps = self.surrogate._steps(times)
         asked = self.surrogate._asked(steps)[0] if self.surrogate.task == "rollout" else {}
         found = self.baked(state[None] if single else state, **asked)
-        out = self.surrogate.card.statistics.physical(found).cpu().numpy()
-        return out[0] if single else out
+        return self.surrogate._answer(found, times, single, allow_nonfinite)
+
+
+def check_answer(answer: np.ndarray, times: np.ndarray, sample: int | None = None) -> None:
+    """An answer (time, query, channel) is finite at all of its times, or an error says from which on it is not.
+
+    Args:
+        times: physical, from the initial state; none of a surrogate without time.
+        sample: the number of the sample, where there are several.
+    """
+    wrong = np.flatnonzero(~np.isfinite(answer).all(axis=(1, 2)))
+    if not len(wrong):
+        return
+    first = int(wrong[0])
+    whose = "the answer" if sample is None else f"the answer to sample {sample}"
+    when = f" at t = {times[first]:g} (time {first + 1:,} of {len(times):,})" if len(times) else ""
+    raise DivergedError(
+        f"solve: {whose} is not finite{when}. Ask for earlier times, give an initial state in the range of the training, or "
+        "train further; with allow_nonfinite (--allow-nonfinite) it is given as it is."
+    )
 
 
 def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path) -> None:

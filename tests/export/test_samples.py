@@ -205,10 +205,10 @@ def test_whatever_is_in_the_way_is_said_first(surrogate, shared, tmp_path, endin
 def test_a_failure_leaves_whole_files_alone(surrogate, shared, tmp_path, monkeypatch):
     solve, calls = surrogate.solve, iter(range(10))
 
-    def failing(*arguments):
+    def failing(*arguments, **options):
         if next(calls) == 2:
             raise KeyboardInterrupt
-        return solve(*arguments)
+        return solve(*arguments, **options)
 
     monkeypatch.setattr(surrogate, "solve", failing, raising=False)
     with pytest.raises(KeyboardInterrupt):

@@ -312,11 +312,32 @@ def test_divergence_is_counted_and_survives(monkeypatch, shared):
 
     found = evaluate(answering(monkeypatch, small_surrogate(), answer), shared)
     assert found.diverged == 1
+    assert found.diverged_frames == {int(shared.indices("test")[1]): 2}
     assert math.isinf(found.relative_l2.mean)
     again = Evaluation.model_validate_json(found.model_dump_json())
     assert math.isinf(again.fields[0].rmse)
     assert again.fields[0].frames[0].mean == 0
-    assert "1 samples diverged" in shown(found)
+    assert again.diverged_frames == found.diverged_frames
+    text = " ".join(shown(found).split())
+    assert "1 samples diverged" in text
+    assert f"trajectory {shared.indices('test')[1]} is the first, not finite at t = 1.5 (frame 3 of 4)" in text
+
+
+def test_numbers_that_are_none_count_as_infinite_errors(monkeypatch, shared):
+    """Divergence never flatters: no error that holds it is smaller, nor NaN, which a sort might put first."""
+
+    def answer(fields):
+        fields = fields.clone()
+        fields[:1, 1:] = float("nan")
+        return fields
+
+    found = evaluate(answering(monkeypatch, small_surrogate(), answer), shared)
+    u = found.fields[0]
+    numbers = (found.relative_l2.mean, found.relative_l2_spacetime.mean, u.relative_l2.mean, u.rmse, u.normalized_rmse)
+    assert all(math.isinf(number) for number in (*numbers, u.max_error, u.bands["low"].relative_l2, found.sample_errors[0]))
+    assert [frame.mean for frame in u.frames] == [0, math.inf, math.inf, math.inf]
+    assert math.isinf(found.conserved[0].prediction[-1])
+    assert found.sample_errors[1:] == (0, 0, 0)
 
 
 def shown(found):

@@ -9,7 +9,7 @@ from calm_pde.data.check import check
 from calm_pde.data.readers.arrays import Arrays
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
-from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.errors import DivergedError, FileError, InputError, TrainingRangeWarning
 from calm_pde.geometry import Box
 from calm_pde.records.description import Field
 from calm_pde.surrogate.evaluate import evaluate
@@ -54,6 +54,20 @@ def test_a_data_file_becomes_another(surrogate, shared, tmp_path):
     header = file.header
     assert (header.fields, header.conserved, header.grid_shape) == (surrogate.card.fields, ("u",), (6, 6))
     assert not [finding for finding in check(file) if finding.level == "wrong"]
+
+
+@pytest.mark.filterwarnings("ignore::calm_pde.errors.TrainingRangeWarning")
+@pytest.mark.parametrize("ending", [".h5", ".npz", ".vtu"])
+def test_a_prediction_that_is_not_finite_is_refused_by_its_sample(surrogate, tmp_path, ending):
+    np.savez(tmp_path / "two.npz", initial=np.stack([STATE, STATE * 1e30]), points=POINTS)
+    out = tmp_path / f"out{ending}"
+    with pytest.raises(DivergedError, match=r"sample 1 is not finite at t = 0\.5 \(time 1 of 4\).*--allow-nonfinite"):
+        predict(surrogate, tmp_path / "two.npz", out)
+    if ending == ".npz":
+        assert not out.exists()
+        with np.load(predict(surrogate, tmp_path / "two.npz", out, allow_nonfinite=True)) as written:
+            assert np.isfinite(written["fields"][0]).all()
+            assert not np.isfinite(written["fields"][1]).all()
 
 
 def test_fields_are_taken_by_name(shared, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from calm_pde.data.statistics import Statistics
-from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.errors import DivergedError, FileError, InputError, TrainingRangeWarning
 from calm_pde.geometry import Box
 from calm_pde.models import CalmConfig
 from calm_pde.records.batch import Batch
@@ -282,6 +282,47 @@ def test_leaving_the_training_range_is_said(surrogate):
         surrogate.solve(STATE * [1.0, 5.0], POINTS)
     with pytest.warns(TrainingRangeWarning, match="initial: u, v leaves"):
         surrogate.bake(POINTS).solve(STATE * 9)
+
+
+def explosive(**more):
+    """A surrogate whose latent state grows until it leaves float32."""
+    found = small_surrogate(**more)
+    with torch.no_grad():
+        for name, weight in found.model.processor.named_parameters():
+            if name.endswith("weight"):
+                weight.mul_(1e3)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::calm_pde.errors.TrainingRangeWarning")
+@pytest.mark.parametrize("baked", [False, True])
+def test_an_answer_that_is_not_finite_is_refused_with_its_time(surrogate, baked):
+    """The same from an initial state that is too large to be computed with."""
+
+    def solve(given, initial, *more, **options):
+        return given.bake(POINTS).solve(initial, *more, **options) if baked else given.solve(initial, POINTS, *more, **options)
+
+    wild, times = explosive(), 0.5 * np.arange(1, 41)
+    found = solve(wild, STATE, times, allow_nonfinite=True)
+    first = int(np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[0])
+    assert 0 < first < 39
+    where = rf"solve: the answer is not finite at t = {times[first]:g} \(time {first + 1} of 40\)"
+    with pytest.raises(DivergedError, match=where):
+        solve(wild, STATE, times)
+    assert np.isfinite(solve(wild, STATE, times[:first])).all()
+    with pytest.raises(DivergedError, match=r"sample 1 is not finite at t = 0\.5 \(time 1 of 4\).*allow_nonfinite"):
+        solve(surrogate, np.stack([STATE, STATE * 1e30]))
+    both = solve(surrogate, np.stack([STATE, STATE * 1e30]), allow_nonfinite=True)
+    assert np.isfinite(both[0]).all()
+    assert not np.isfinite(both[1]).all()
+
+
+@pytest.mark.filterwarnings("ignore::calm_pde.errors.TrainingRangeWarning")
+def test_of_a_list_the_mesh_that_is_not_finite_is_named(surrogate):
+    states, clouds = [STATE, STATE * 1e30], [POINTS, POINTS]
+    with pytest.raises(DivergedError, match="sample 1 is not finite"):
+        surrogate.solve(states, clouds)
+    assert len(surrogate.solve(states, clouds, allow_nonfinite=True)) == 2
 
 
 def test_nothing_is_said_inside_it(surrogate):
