@@ -15,6 +15,8 @@ from calm_pde.types import Float, Tensor
 
 Array = TypeVar("Array", np.ndarray, Tensor)
 
+_RIM = 1e-6  # of an extent: what rounding may put outside the box
+
 
 def periodic_axes(periodic: bool | Sequence[bool], dim: int) -> tuple[bool, ...]:
     """One flag per axis, from one flag for all or one for each."""
@@ -93,6 +95,15 @@ class Box:
         """Unit coordinates of physical ones; points outside the box land outside [0, 1]."""
         lower, extent = self._corners(points)
         return (points - lower) / extent
+
+    def to_unit_inside(self, points: np.ndarray) -> np.ndarray:
+        """`to_unit`, with points beyond a periodic axis brought back into the box in float64, however many periods away."""
+        unit = self.to_unit(points)
+        far = ((unit < -_RIM) | (unit > 1 + _RIM)) & np.array(self.periodic)
+        if not far.any():
+            return unit
+        exact = self.to_unit(points.astype(np.float64))
+        return np.where(far, exact - np.floor(exact), unit)
 
     def to_physical(self, points: Array) -> Array:
         """Physical coordinates of unit ones."""

@@ -13,6 +13,17 @@ from calm_pde.errors import InputError
 from calm_pde.geometry import wrap
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_inside_the_box_keep_their_bits_and_others_come_back_on_periodic_axes(dtype):
+    box = cp.Box(lower=(-20.0, 0.1), upper=(20.0, 0.7), periodic=(False, True))
+    inside = np.random.default_rng(0).uniform(box.lower, box.upper, size=(50, 2)).astype(dtype)
+    inside[:2] = box.lower, box.upper
+    np.testing.assert_array_equal(box.to_unit_inside(inside), box.to_unit(inside))
+    moved = inside[2:].astype(np.float64) + np.array([40.0, -3000 * 0.6])
+    wanted = box.to_unit(inside[2:].astype(np.float64)) + np.array([1.0, 0.0])
+    np.testing.assert_allclose(box.to_unit_inside(moved), wanted, atol=1e-9)
+
+
 def test_box_maps_corners_and_back():
     box = cp.Box(lower=(-20.0, 0.0), upper=(20.0, 0.4), periodic=(False, True))
     corners = np.array([[-20.0, 0.0], [20.0, 0.4], [0.0, 0.1]])

@@ -160,7 +160,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
         return [known.index(name) for name in names]
 
     def _unit(self, points: np.ndarray) -> Tensor:
-        return _tensor(self.box.to_unit(points))
+        return _tensor(self.box.to_unit_inside(points))
 
 
 def _tensor(values: np.ndarray) -> Tensor:

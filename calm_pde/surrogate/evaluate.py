@@ -286,7 +286,7 @@ def for_surrogate(surrogate: Surrogate, data: Dataset, batch: Batch) -> Batch:
     """The batch in the frames and in the unit coordinates of the surrogate, on its device."""
     box, points = surrogate.card.box, batch.points
     if box != data.box:
-        points = box.to_unit(data.box.to_physical(points.double())).float()
+        points = torch.from_numpy(box.to_unit_inside(data.box.to_physical(points.double()).numpy())).float()
     steps = surrogate.in_frames(data.times - data.times[0])
     return dataclasses.replace(batch, points=points, times=torch.tensor(steps, dtype=torch.float64)).to(surrogate.device)
 

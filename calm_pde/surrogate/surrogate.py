@@ -282,7 +282,7 @@ class Surrogate:
                 got=f"shape {values.shape}",
                 fix=f"The surrogate lives in {dim}-D; give the physical coordinates of each point.",
             )
-        return self._tensor(self.card.box.to_unit(values))
+        return self._tensor(self.card.box.to_unit_inside(values))
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         dtype = next(self.model.parameters()).dtype

@@ -121,6 +121,21 @@ def test_times_that_are_whole_frames_but_for_rounding_are_whole():
     np.testing.assert_allclose(coarse.solve(STATE, POINTS, times=[0.7])[0], coarse.solve(STATE, POINTS)[6], rtol=1e-5)
 
 
+@pytest.mark.parametrize("periods", [-1e6, 1, 1e2, 1e4, 1e6])
+def test_whole_periods_change_nothing(surrogate, periods):
+    """Of points and of queries, whatever their number: they are taken off before a coordinate is rounded to float32."""
+    away, asked = periods * np.array([2.0, 1.0]), cloud(9, seed=4)
+    expected, elsewhere = surrogate.solve(STATE, POINTS), surrogate.solve(STATE, POINTS, queries=asked)
+    shifted = surrogate.solve(STATE, POINTS + away)
+    assert size(shifted - expected) <= 1e-5 * size(expected)
+    assert size(surrogate.solve(STATE, POINTS, queries=asked + away) - elsewhere) <= 1e-5 * size(elsewhere)
+    np.testing.assert_allclose(surrogate.bake(POINTS + away).solve(STATE), shifted, rtol=1e-4, atol=1e-5)
+
+
+def size(values):
+    return np.linalg.norm(values)
+
+
 def test_queries_elsewhere(surrogate):
     asked = np.concatenate([cloud(9, seed=4), POINTS[[7]]])
     found = surrogate.solve(STATE, POINTS, [0.5], queries=asked)
