@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from calm_pde.types import Float, Tensor
 
 _SLACK = 0.05  # of the training range: how far a value may leave it without a warning
 _ROUNDING = 1e-6  # of a value: what float32 may have done to a channel that is constant
+_WHOLE = 1e-6  # of a frame, or of a time in frames beyond the first: what is so near to a whole number of frames is one
 
 
 class Card(Config):
@@ -228,12 +230,26 @@ class Surrogate:
                 got=str(times),
                 fix="Sort them, drop repetitions and leave out 0: that is the state itself.",
             )
+        self._check_apart(found)
         return found
+
+    def _check_apart(self, times: np.ndarray) -> None:
+        """Times that are the same frame but for rounding are refused in the numbers that were given."""
+        steps = self.in_frames(times)
+        for place, (early, late) in enumerate(itertools.pairwise([0.0, *steps])):
+            if late <= early:
+                before = [0.0, *times.tolist()][place]
+                raise InputError(
+                    "times",
+                    expected=f"times at least {2 * _WHOLE * max(1.0, late) * self.card.spacing:.3g} apart, and from 0",
+                    got=f"{before!r} and {float(times[place])!r}",
+                    fix=f"A frame takes {self.card.spacing:g}, and what is nearer counts as rounding; leave one of them out.",
+                )
 
     def in_frames(self, times: np.ndarray) -> list[float]:
         """Physical times from the initial state in frames; what is a whole number but for rounding is one."""
         steps = (times / self.card.spacing).tolist()
-        return [float(round(step)) if abs(step - round(step)) < 1e-6 * max(1, step) else step for step in steps]
+        return [float(round(step)) if abs(step - round(step)) < _WHOLE * max(1, step) else step for step in steps]
 
     def _steps(self, times: Sequence[float] | np.ndarray | None) -> list[float]:
         """Times in frames; those beyond the trained horizon are extrapolation, and said so."""

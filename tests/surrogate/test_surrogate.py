@@ -136,6 +136,26 @@ def size(values):
     return np.linalg.norm(values)
 
 
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([1e-9], "0.0 and 1e-09"),
+        ([0.5, 0.5 + 1e-12], "0.5 and 0.500000000001"),
+        ([0.2, 1.0 - 1e-9, 1.0 + 1e-9], "0.999999999 and 1.000000001"),
+    ],
+)
+def test_times_too_near_to_tell_apart_are_refused_in_the_numbers_given(surrogate, times, told):
+    """And those with the spacing that is named are answered."""
+    with pytest.raises(
+        InputError, match=rf"times: expected times at least (1e-06|2e-06) apart.*got {told}\. A frame takes 0\.5"
+    ):
+        surrogate.solve(STATE, POINTS, times)
+    for start in (0.0, 0.5, 1.0):
+        found = surrogate.solve(STATE, POINTS, [start + 2e-6, start + 4e-6])
+        assert found.shape == (2, 40, 2)
+    assert surrogate.solve(STATE, POINTS, [0.3, 0.3 + 1e-12]).shape == (2, 40, 2)
+
+
 def test_queries_elsewhere(surrogate):
     asked = np.concatenate([cloud(9, seed=4), POINTS[[7]]])
     found = surrogate.solve(STATE, POINTS, [0.5], queries=asked)
