@@ -17,7 +17,7 @@ from rich.markup import escape
 from calm_pde.bench.measured.speed import speed
 from calm_pde.bench.runs.job import SuiteJob
 from calm_pde.bench.runs.suite import load_suite
-from calm_pde.config import Config, suggestion
+from calm_pde.config import Config, Seed, suggestion
 from calm_pde.data import check as data_check
 from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.readers import READERS
@@ -79,7 +79,7 @@ class Output(Config):
 class Generation(Output):
     samples: int = 100
     """How many trajectories; 80 % of them for training, 10 % for validation, 10 % for the test."""
-    seed: int = 0
+    seed: Seed = 0
     """The same seed gives the same data."""
     processes: int | None = None
     """By default one per core."""

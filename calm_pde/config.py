@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from calm_pde.errors import ConfigError
 
 AnyConfig = TypeVar("AnyConfig", bound="Config")
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""What the generators of torch and numpy both take."""
+
+_MOST_NODES, _MOST_LEVELS, _LONGEST = 100_000, 64, 200  # of a YAML text with its aliases written out; of a value in an error
 
 
 def suggestion(name: str, known: list[str]) -> str:
@@ -22,9 +28,9 @@ def suggestion(name: str, known: list[str]) -> str:
 
 
 class Config(BaseModel):
-    """A frozen, typed configuration; every way in raises `ConfigError` with the path of each wrong entry."""
+    """A frozen, typed configuration of finite numbers; every way in raises `ConfigError` with the path of each wrong entry."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -56,17 +62,29 @@ class Config(BaseModel):
         return data
 
 
-def yaml_value(text: str) -> Any:
-    """What a text of YAML says."""
-    return yaml.load(text, Loader=_Loader)
+def yaml_text(path: Path) -> str:
+    """The text of a YAML file of the user's."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8 ({error.reason}). Save the file as UTF-8 text.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error}). Check its name and permissions.") from error
+
+
+def yaml_value(text: str, where: object) -> Any:
+    """What a text of YAML says; `where` names it in errors. Nothing in it is executed."""
+    try:
+        loader = _Loader(text)
+        loader.name = str(where)
+        return loader.get_single_data()
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: not YAML: {error}") from error
 
 
 def yaml_mapping(text: str, where: object, keys: str) -> dict[str, Any]:
     """The content of a YAML file with the keys that are named; nothing in it is executed."""
-    try:
-        content = yaml_value(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: not YAML: {error}") from error
+    content = yaml_value(text, where)
     if not isinstance(content, dict):
         raise ConfigError(f"{where}: expected keys {keys}, got {type(content).__name__}.")
     _refuse_other_keys(content, where)
@@ -94,9 +112,18 @@ def _config_error(error: ValidationError) -> ConfigError:
     lines = []
     for entry in error.errors(include_url=False):
         place = "".join(f"{part}: " for part in entry["loc"])
-        came = "" if entry["type"] in ("unknown_key", "missing", "value_error") else f", got {entry['input']!r}"
+        came = "" if entry["type"] in ("unknown_key", "missing", "value_error") else f", got {_shown(entry['input'])}"
         lines.append(f"{place}{entry['msg'].removeprefix('Value error, ')}{came}")
     return ConfigError("; ".join(lines))
+
+
+def _shown(value: object) -> str:
+    """A value as it was written, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return f"a {type(value).__name__} too long to be shown"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]]:
@@ -110,7 +137,43 @@ def differences(old: Any, new: Any, name: str = "") -> list[tuple[str, Any, Any]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which 1e-3 is a number, as everywhere else."""
+    """YAML in which 1e-3 is a number, as everywhere else, and that neither nests nor grows without end."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._level = self._count = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Every node counts as often as aliases repeat it."""
+        mark = self.peek_event().start_mark
+        if self.check_event(yaml.AliasEvent):
+            node = super().compose_node(parent, index)
+            if id(node) not in self._sizes:
+                raise _refused("found an alias inside of what it stands for. Write its content out.", mark)
+            self._count += self._sizes[id(node)]
+        else:
+            before, self._count, self._level = self._count, self._count + 1, self._level + 1
+            if self._level > _MOST_LEVELS:
+                raise _refused(f"found more than {_MOST_LEVELS} levels of nesting. Nest less deeply.", mark)
+            node = super().compose_node(parent, index)
+            self._level -= 1
+            self._sizes[id(node)] = self._count - before
+        if self._count > _MOST_NODES:
+            raise _refused(f"found more than {_MOST_NODES:,} entries, aliases written out. Repeat less by aliases.", mark)
+        return node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise _refused(
+                f"found a value that cannot be read ({error}). Correct it, or put it in quotes.", node.start_mark
+            ) from error
+
+
+def _refused(problem: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 _Loader.add_implicit_resolver(

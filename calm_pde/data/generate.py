@@ -54,6 +54,8 @@ def generate(
     out = Path(out)
     if samples < 1:
         raise InputError("samples", expected="at least 1", got=str(samples), fix="Say how many trajectories you want.")
+    if not 0 <= seed < 2**63:
+        raise InputError("seed", expected="0 ≤ seed < 2⁶³", got=f"{seed:.6g}", fix="0 is a good start.")
     if processes is not None and processes < 1:
         raise InputError("processes", expected="at least 1", got=str(processes), fix="Leave it out for one per core.")
     check_free([out], overwrite)

@@ -14,7 +14,7 @@ from calm_pde.records.trajectory import Split
 class Found(Config):
     """Numbers that may be infinite, where a surrogate diverged, or NaN, where there is nothing to be relative to."""
 
-    model_config = ConfigDict(ser_json_inf_nan="constants")
+    model_config = ConfigDict(ser_json_inf_nan="constants", allow_inf_nan=True)
 
 
 class Spread(Found):

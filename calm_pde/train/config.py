@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from calm_pde.config import Config, merged, suggestion, yaml_mapping, yaml_value
+from calm_pde.config import Config, Seed, merged, suggestion, yaml_mapping, yaml_text, yaml_value
 from calm_pde.data.dataset import Dataset
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS, Model, ModelConfig
@@ -19,7 +19,7 @@ class GenerateConfig(Config):
 
     kind: str
     samples: PositiveInt
-    seed: int = 0
+    seed: Seed = 0
     problem: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -101,7 +101,7 @@ class TrainConfig(Config):
     """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
     threads: PositiveInt | None = None
     """Threads that compute on a CPU, as many as torch takes by default; small models are fastest with one."""
-    seed: int = 0
+    seed: Seed = 0
     """Of weights, order, windows, offsets and noise."""
     workers: NonNegativeInt = 0
     """Processes that read ahead."""
@@ -142,13 +142,16 @@ def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise ConfigError(f"recipe: there is no file {name}. Shipped recipes: {', '.join(recipe_names())}.")
-        text, name = path.read_text(), path.stem
+        text, name = yaml_text(path), path.stem
     elif name in recipe_names():
         text = _shipped().joinpath(f"{name}.yaml").read_text()
     else:
         raise ConfigError(f"recipe: there is no {name!r}. {suggestion(name, recipe_names())} A file of your own ends in .yaml.")
     content = yaml_mapping(text, path, "data, model and train")
-    return Recipe.model_validate(merged({"name": name} | content, changes or {}))
+    try:
+        return Recipe.model_validate(merged({"name": name} | content, changes or {}))
+    except ConfigError as error:
+        raise ConfigError(f"recipe {path}: {error}") from None
 
 
 def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
@@ -203,7 +206,7 @@ def model_changes(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
             continue
         name, equals, text = word.partition("=")
         text = text if equals else next(words, "")
-        value: Any = yaml_value(text)
+        value: Any = yaml_value(text, name)
         for key in reversed(name.removeprefix("--model.").replace("-", "_").split(".")):
             value = {key: value}
         found = merged(found, value)

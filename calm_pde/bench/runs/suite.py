@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.bench.runs.cards import Size, problems
-from calm_pde.config import Config, suggestion, yaml_mapping
+from calm_pde.config import Config, Seed, suggestion, yaml_mapping, yaml_text
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS
 from calm_pde.train.config import GenerateConfig, recipe_names
@@ -71,7 +71,7 @@ class Suite(Config):
     about: str = ""
     size: Size = "paper"
     """Of the presets."""
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     minutes: PositiveFloat | None = None
     """Training time of a run; without it and `steps`, the cards' epochs."""
     steps: PositiveInt | None = None
@@ -120,7 +120,7 @@ def load_suite(name: str) -> Suite:
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise ConfigError(f"suite: there is no file {name}. Shipped suites: {', '.join(suite_names())}.")
-        text, name = path.read_text(), path.stem
+        text, name = yaml_text(path), path.stem
     elif name in suite_names():
         text = _shipped().joinpath(f"{name}.yaml").read_text()
     else:

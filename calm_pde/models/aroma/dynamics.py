@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from torch import nn
 
-from calm_pde.config import Config
+from calm_pde.config import Config, Seed
 from calm_pde.models.aroma.diffusion import NoiseSchedule
 from calm_pde.models.aroma.diffusion_transformer import DiffusionTransformer
 from calm_pde.models.draws import Draws
@@ -30,7 +30,7 @@ class DynamicsConfig(Config):
     """The diffusion makes this many times the change from frame to frame, instead of the next frame."""
     standardize: bool = False
     """Whether the diffusion sees tokens with mean 0 and deviation 1 per channel over the training frames."""
-    noise_seed: NonNegativeInt = 0
+    noise_seed: Seed = 0
     """Of the noise that frames are made from: the same for every sample and every call."""
 
     @model_validator(mode="after")
