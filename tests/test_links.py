@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calm_pde.errors import FileError
-from calm_pde.links import own
+from calm_pde.files.links import own
 from tests.links import WAYS_OUT, lead_out
 
 

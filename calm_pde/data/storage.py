@@ -18,7 +18,7 @@ import numpy as np
 
 from calm_pde.data.header import FORMAT, MESH, Header, content_of, digest, fingerprint
 from calm_pde.errors import CalmError, ConfigError, FileError, InputError
-from calm_pde.links import own
+from calm_pde.files.links import own
 from calm_pde.records.description import Description
 from calm_pde.records.trajectory import SPLITS, Split, Trajectory
 

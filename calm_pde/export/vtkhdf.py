@@ -13,7 +13,7 @@ from calm_pde.errors import FileError
 from calm_pde.export.arrays import check_arrays
 from calm_pde.export.cells import Geometry, Image, Unstructured
 from calm_pde.files.atomic import replacing
-from calm_pde.links import own
+from calm_pde.files.links import own
 
 
 def write_vtkhdf(

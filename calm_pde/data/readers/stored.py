@@ -15,7 +15,7 @@ from numpy.lib.format import open_memmap
 
 from calm_pde.data.readers.base import DOWNLOAD_AGAIN, damage_named, existing_file, looks_like
 from calm_pde.errors import FileError
-from calm_pde.links import own
+from calm_pde.files.links import own
 
 _UNIFORM = 1e-2  # of a spacing: what rounding to float32 may move a coordinate of a fine grid
 
