@@ -50,7 +50,7 @@ $(INSTALLED): constraints.txt pyproject.toml
 	touch $@
 
 $(TESTABLE): $(INSTALLED)
-	$(PIP) --editable '.[dev,datagen,mesh,vtk]'
+	$(PIP) --editable '.[dev,datagen,mesh]'
 	touch $@
 
 clean:

@@ -17,7 +17,7 @@ from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
 from calm_pde.records.trajectory import SPLITS, Source
 from tests.data.sets import own_source, shared_source
-from tests.links import WAYS_OUT, lead_out
+from tests.files.links import WAYS_OUT, lead_out
 
 SOURCES = {"shared": shared_source, "own": own_source}
 ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")

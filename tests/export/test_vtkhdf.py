@@ -12,7 +12,7 @@ from calm_pde.export.cells import Image
 from calm_pde.export.vtkhdf import read_vtkhdf, write_vtkhdf
 from tests.export.meshes import KINDS, TIMES, arguments, geometry, in_file_order, values
 from tests.export.vtk import read_steps
-from tests.links import WAYS_OUT, lead_out
+from tests.files.links import WAYS_OUT, lead_out
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,7 +9,7 @@ import pytest
 from calm_pde.data.readers import PDEBench
 from calm_pde.errors import FileError, InputError
 from tests.data.readers.files import cell_coordinates, random, write_burgers, write_flow
-from tests.links import WAYS_OUT, lead_out
+from tests.files.links import WAYS_OUT, lead_out
 
 
 def test_burgers_as_in_the_paper(tmp_path):

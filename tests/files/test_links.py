@@ -10,7 +10,7 @@ import pytest
 
 from calm_pde.errors import FileError
 from calm_pde.files.links import own
-from tests.links import WAYS_OUT, lead_out
+from tests.files.links import WAYS_OUT, lead_out
 
 
 @pytest.fixture
