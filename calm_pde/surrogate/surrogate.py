@@ -18,6 +18,7 @@ from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, T
 from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
+from calm_pde.models.checks import check_plain
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Field
 from calm_pde.types import Float, Tensor
@@ -389,7 +390,8 @@ def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path)
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:
-    """Finite numbers in float64."""
+    """Finite real numbers in float64."""
+    check_plain(name, values)
     try:
         if values is None:
             raise TypeError("None")

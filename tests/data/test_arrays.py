@@ -161,6 +161,39 @@ def test_wrong_arrays_are_named(change: dict, message: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+WHOLE = {
+    "points": POINTS,
+    "fields": FIELDS,
+    "times": np.arange(4.0),
+    "cells": np.zeros((7, 3), int),
+    "node_type": np.zeros(30, int),
+    "features": np.zeros((20, 30, 2)),
+    "parameters": np.zeros((20, 1)),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_masks_and_imaginary_parts_are_refused(name: str, tmp_path: Path) -> None:
+    given, values = {"points": POINTS, "fields": FIELDS}, WHOLE[name]
+    hidden = np.ma.masked_array(values, mask=np.arange(values.size).reshape(values.shape) == values.size - 1)
+    with pytest.raises(InputError, match=f"{name}: expected an array without a mask, got 1 masked entries"):
+        cp.from_arrays(**(given | {name: hidden}), out=tmp_path / "a.h5")
+    for unreal in (values + 1j, torch.from_numpy(values + 1j), list(values + 1j)):
+        with pytest.raises(InputError, match=rf"{name}\S*: expected real numbers, got (torch\.)?complex"):
+            cp.from_arrays(**(given | {name: unreal}), out=tmp_path / "a.h5")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_mask_in_any_sample_or_named_parameter_is_found(tmp_path: Path) -> None:
+    hidden = np.ma.masked_array(FIELDS[3], mask=FIELDS[3] > 1)
+    with pytest.raises(InputError, match=r"fields\[3\]: expected an array without a mask"):
+        cp.from_arrays(POINTS, [*FIELDS[:3], hidden, *FIELDS[4:]], out=tmp_path / "a.h5")
+    with pytest.raises(InputError, match=r"parameters\['nu'\]: expected real numbers"):
+        cp.from_arrays(POINTS, FIELDS, parameters={"nu": np.full(20, 1j)}, out=tmp_path / "a.h5")
+    empty = np.ma.masked_array(FIELDS)
+    np.testing.assert_array_equal(cp.from_arrays(POINTS, empty, out=tmp_path / "a.h5").trajectory(0).fields, FIELDS[0])
+
+
 def test_npz_and_folder_of_npy_by_command(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", points=POINTS, fields=FIELDS, times=np.arange(4) / 2)
     folder = tmp_path / "arrays"

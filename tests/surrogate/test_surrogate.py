@@ -400,6 +400,32 @@ def test_what_does_not_fit_is_named(surrogate, name):
         surrogate.solve(**({"initial": STATE, "points": POINTS} | changes))
 
 
+GIVEN = {"initial": STATE, "points": POINTS, "queries": POINTS, "times": np.array([0.5]), "node_type": np.zeros(40, dtype=int)}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_masks_and_imaginary_parts_are_not_lost_in_silence(surrogate, name):
+    given = {"initial": STATE, "points": POINTS}
+    values = GIVEN[name]
+    hidden = np.ma.masked_array(values, mask=np.arange(values.size).reshape(values.shape) == 0)
+    with pytest.raises(InputError, match=f"{name}: expected an array without a mask, got 1 masked entries"):
+        surrogate.solve(**(given | {name: hidden}))
+    others = () if name == "times" else (torch.from_numpy(values + 1j), (values + 1j).tolist())
+    for unreal in (values + 1j, *others):
+        with pytest.raises(InputError, match=rf"{name}\S*: expected real numbers, got (torch\.)?complex"):
+            surrogate.solve(**(given | {name: unreal}))
+
+
+def test_masks_are_found_in_lists_and_an_empty_one_hides_nothing(surrogate):
+    hidden = np.ma.masked_less(STATE, 0.0)
+    with pytest.raises(InputError, match="initial: expected an array without a mask"):
+        surrogate.solve([STATE, hidden], [POINTS, POINTS])
+    with pytest.raises(InputError, match=r"points\[1\]: expected an array without a mask"):
+        surrogate.solve(STATE, [POINTS[0].tolist(), np.ma.masked_greater(POINTS[1], 0.0)])
+    empty = np.ma.masked_array(STATE)
+    np.testing.assert_array_equal(surrogate.solve(empty, POINTS), surrogate.solve(STATE, POINTS))
+
+
 def test_a_baked_surrogate_checks_alike(surrogate):
     fast = surrogate.bake(POINTS)
     for given, times, name in ((STATE[:-1], None, "initial"), (STATE, [1.0, 1.0], "times")):
@@ -407,3 +433,5 @@ def test_a_baked_surrogate_checks_alike(surrogate):
             fast.solve(given, times)
     with pytest.raises(InputError, match="queries"):
         surrogate.bake(POINTS, np.zeros((3, 1)))
+    with pytest.raises(InputError, match="points: expected an array without a mask"):
+        surrogate.bake(np.ma.masked_less(POINTS, 0.5))

@@ -9,13 +9,15 @@ import numpy as np
 
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box
+from calm_pde.models.checks import check_plain
 from calm_pde.types import Tensor
 
 _MOST_AXES = 3  # of space
 
 
 def numeric(name: str, values: Any) -> np.ndarray:
-    """An array of numbers, from an array, a tensor or nested lists."""
+    """An array of real numbers, from an array, a tensor or nested lists."""
+    check_plain(name, values)
     try:
         found = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -35,6 +37,7 @@ def per_sample(name: str, values: Any, count: int | None = None) -> Any:
     elif isinstance(values, Mapping | str | bytes) or not hasattr(values, "__getitem__") or getattr(values, "ndim", 1) == 0:
         got = type(values).__name__
         raise InputError(name, expected="an array, or a list with one per sample", got=got, fix="Stack the samples.")
+    check_plain(name, values)
     if count is not None and len(values) != count:
         raise InputError(name, expected=f"one array per sample, {count}", got=str(len(values)), fix="Give one for each.")
     return values
