@@ -149,7 +149,7 @@ class DataFile:
         try:
             with self._reading("layout"):
                 for name in opened:
-                    own(self.path, opened, name)
+                    own(self.path, opened, str(name))
         except FileError:
             opened.close()
             raise

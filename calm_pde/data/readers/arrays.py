@@ -71,6 +71,7 @@ def array_source(
     if parameters is not None:
         parameters, parameter_names = parameter_table(parameters, parameter_names, count)
     parts = _splits(split, count)
+    shared: dict[str, Any] = {} if one is None else {"points": one} | mesh
     described = Description(
         name=name,
         fields=_named("names", names, channels, "u", units),
@@ -86,12 +87,12 @@ def array_source(
         conserved=tuple(conserved),
         grid_shape=None if grid_shape is None else tuple(grid_shape),
         provenance={"source": "arrays"},
-        **({} if one is None else {"points": one} | mesh),
+        **shared,
     )
 
     def trajectories() -> Iterator[Trajectory]:
         for index in range(count):
-            own = {} if one is not None else {key: numeric(key, value[index]) for key, value in mesh.items()}
+            own: dict[str, Any] = {} if shared else {key: numeric(key, value[index]) for key, value in mesh.items()}
             yield Trajectory(
                 fields=numeric("fields", fields[index]),
                 split=parts[index],
