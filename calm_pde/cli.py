@@ -24,7 +24,7 @@ from calm_pde.data.readers import READERS
 from calm_pde.data.readers.base import Reader
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
-from calm_pde.errors import CalmError
+from calm_pde.errors import CalmError, InputError
 from calm_pde.files.atomic import check_free
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
@@ -45,6 +45,8 @@ from calm_pde.train.config import Recipe, TrainConfig, load_recipe, model_change
 from calm_pde.train.loop import Interrupted, Trainer
 from calm_pde.train.making import announce, make_data, make_missing
 from calm_pde.train.show import Show
+
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | None = None) -> None:
@@ -118,11 +120,17 @@ def check(
 
     Args:
         file: The data file.
-        picture: Where to draw one trajectory; by default beside the file, with the ending .png.
+        picture: Also draw one trajectory, to this file (.png, .pdf or .svg).
         trajectory: Which one to draw.
         preset: Also tell the memory that training this preset on the file would take.
     """
     console = Console()
+    if picture is not None:
+        if picture.suffix not in PICTURES:
+            raise InputError(
+                "picture", expected=f"a file name that ends in {', '.join(PICTURES)}", got=str(picture), fix="Choose one."
+            )
+        check_free([picture], overwrite=True)
     opened = DataFile(file)
     wrong = 0
     for finding in data_check.check(opened):
@@ -131,9 +139,9 @@ def check(
         wrong += finding.level == "wrong"
     if preset is not None:
         console.print(f"[green]good    [/] {preset}: {_preset_needs(opened, preset)}", highlight=False, soft_wrap=True)
-    drawn = picture or file.with_suffix(".png")
-    trajectory_picture(opened, trajectory).savefig(drawn, dpi=110)
-    console.print(f"A picture of trajectory {trajectory} is in {drawn}", highlight=False, soft_wrap=True)
+    if picture is not None:
+        trajectory_picture(opened, trajectory).savefig(picture, dpi=110)
+        console.print(f"A picture of trajectory {trajectory} is in {picture}", highlight=False, soft_wrap=True)
     verdict = "Something is wrong; see above." if wrong else "Ready to train."
     console.print(verdict, style="red" if wrong else "green", highlight=False)
     if wrong:
@@ -237,6 +245,8 @@ def predict(
     times: tuple[float, ...] = (),
     queries: Path | None = None,
     split: Literal["train", "validation", "test"] | None = None,
+    samples: int | None = None,
+    all: bool = False,
     overwrite: bool = False,
     allow_nonfinite: bool = False,
 ) -> None:
@@ -250,6 +260,8 @@ def predict(
         queries: Where to answer: a mesh (.vtu, .vtk, .msh, …; extra `mesh`), or points as .npy or .npz; by default those of
             the input.
         split: Which part of a data file; by default all of it.
+        samples: Only so many, the first.
+        all: Also where more than 50 samples would each become a file for ParaView.
         overwrite: Replace files that exist.
         allow_nonfinite: Write answers that blew up as they are, instead of saying which did and when.
     """
@@ -262,6 +274,8 @@ def predict(
             times=times or None,
             queries=queries,
             split=split,
+            samples=samples,
+            all=all,
             overwrite=overwrite,
             allow_nonfinite=allow_nonfinite,
             progress=show,

@@ -83,7 +83,10 @@ def test_generate_check_and_their_exit_codes(capsys, tmp_path):
     assert "10 of 10" in shown
     assert "Ready to train." in shown
     assert "MiB" in shown
-    assert out.with_suffix(".png").stat().st_size > 5000
+    assert [path.name for path in tmp_path.iterdir()] == ["b.h5"]  # nothing that nobody asked for
+    main(["check", str(out), "--picture", str(tmp_path / "look.png")])
+    assert f"A picture of trajectory 0 is in {tmp_path / 'look.png'}" in capsys.readouterr().out
+    assert (tmp_path / "look.png").stat().st_size > 5000
     with h5py.File(out, "a") as file:
         file["fields"][0, 0, 0, 0] = float("nan")
     with pytest.raises(SystemExit) as leave:
@@ -101,6 +104,11 @@ def test_generate_check_and_their_exit_codes(capsys, tmp_path):
         (["generate", "burgers", "--out", "x.h5", "--sample", "3"], "--samples"),
         (["convert", "pdebnch"], "Did you mean 'pdebench'?"),
         (["check", "none.h5"], "there is no such file"),
+        (
+            ["check", "none.h5", "--picture", "x.text"],
+            "picture: expected a file name that ends in .png",
+        ),
+        (["check", "none.h5", "--picture", "none/x.png"], "none: there is no such folder"),
         (["generate"], "burgers"),
     ],
 )

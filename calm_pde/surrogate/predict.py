@@ -22,6 +22,7 @@ from calm_pde.records.trajectory import Source, Split, Trajectory
 from calm_pde.surrogate.starts import Starts, array_points, array_starts, file_starts
 from calm_pde.surrogate.surrogate import Surrogate, check_answer
 
+_MOST_FILES = 50
 _MESH = ("points", "cells", "node_type")
 
 
@@ -33,6 +34,8 @@ def predict(
     times: Sequence[float] | None = None,
     queries: Path | None = None,
     split: Split | None = None,
+    samples: int | None = None,
+    all: bool = False,
     overwrite: bool = False,
     allow_nonfinite: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -51,6 +54,8 @@ def predict(
         times: physical, from the initial state; by default the trained frames.
         queries: a mesh (.vtu, .vtk, .msh, …), an .npy file of points, or an .npz file with `points`.
         split: of a data file; by default all of it.
+        samples: only so many, the first.
+        all: also where more than 50 samples, asked for by neither split nor samples, would each become a file for ParaView.
         allow_nonfinite: write answers that blew up as they are, instead of an error that says which did and when.
     """
     endings = (".h5", ".npz", *ENDINGS)
@@ -59,6 +64,10 @@ def predict(
         raise InputError("out", expected=f"a file name that ends in {listed}", got=str(out), fix="Choose one of them.")
     where = None if queries is None else _query_mesh(queries, surrogate)
     starts = array_starts(input, surrogate) if input.suffix == ".npz" else file_starts(input, surrogate, split)
+    if samples is not None:
+        starts = starts.first(samples)
+    if out.suffix in ENDINGS and not (split or samples or all):
+        _check_few(starts.source.count, out)
     answers = _answers(surrogate, starts, times, where, allow_nonfinite)
     done = iter(range(1, answers.count + 1))
 
@@ -73,6 +82,16 @@ def predict(
     else:
         _write_arrays(answers, out, overwrite, show)
     return out
+
+
+def _check_few(count: int, out: Path) -> None:
+    if count > _MOST_FILES:
+        raise InputError(
+            "out",
+            expected=f"at most {_MOST_FILES} files for ParaView that nobody asked for, since every sample becomes one",
+            got=f"{count} samples for {out}",
+            fix="Choose some with --split or --samples, or say --all.",
+        )
 
 
 def _query_mesh(path: Path, surrogate: Surrogate) -> Mesh:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from calm_pde.config import suggestion
 from calm_pde.data.header import digest
 from calm_pde.data.storage import DataFile
-from calm_pde.errors import FileError
+from calm_pde.errors import FileError, InputError
 from calm_pde.records.description import Description
 from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory
 from calm_pde.surrogate.evaluate import check_fits
@@ -38,6 +39,14 @@ class Starts:
     numbers: Sequence[int]
     known_times: np.ndarray
     truth: Callable[[int], np.ndarray] | None = None
+
+    def first(self, count: int) -> Starts:
+        """Only so many of them."""
+        if count < 1:
+            raise InputError("samples", expected="at least 1", got=str(count), fix="Say how many you want.")
+        source = self.source
+        fewer = replace(source, trajectories=islice(source.trajectories, count), count=min(count, source.count))
+        return replace(self, source=fewer, numbers=self.numbers[:count])
 
     def frames(self, times: np.ndarray) -> np.ndarray | None:
         """Which frames of the file are the truth at these times; None where one is missing."""

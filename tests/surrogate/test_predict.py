@@ -213,6 +213,38 @@ def test_progress_counts_samples(surrogate, shared, tmp_path):
     assert steps == [(place, 10) for place in range(1, 11)]
 
 
+def test_more_than_fifty_files_have_to_be_asked_for(surrogate, tmp_path):
+    given = write(shared_source(count=51), tmp_path / "many.h5")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    solved = []
+    for out in (folder / "y.vtkhdf", folder / "y.vtu"):
+        with pytest.raises(InputError, match=r"got 51 samples .* with --split or --samples, or say --all"):
+            predict(surrogate, given.path, out, times=[0.5], progress=lambda *step: solved.append(step))
+    assert not solved
+    assert not list(folder.iterdir())
+    for options, count in (
+        ({"samples": 2}, 2),
+        ({"split": "test"}, 5),
+        ({"split": "test", "samples": 1}, 1),
+        ({"all": True}, 51),
+    ):
+        predict(surrogate, given.path, folder / "y.vtkhdf", times=[0.5], overwrite=True, **options)
+        assert len(list(folder.glob("y_0*.vtkhdf"))) == count
+        for path in folder.iterdir():
+            path.unlink()
+
+
+def test_only_the_first_samples(surrogate, shared, tmp_path):
+    whole = DataFile(predict(surrogate, shared.path, tmp_path / "whole.h5", times=[0.5]))
+    few = DataFile(predict(surrogate, shared.path, tmp_path / "few.h5", times=[0.5], samples=3))
+    assert (len(whole), len(few)) == (10, 3)
+    assert (few.digests == whole.digests[:3]).all()
+    assert len(DataFile(predict(surrogate, shared.path, tmp_path / "more.h5", times=[0.5], samples=99))) == 10
+    with pytest.raises(InputError, match="samples: expected at least 1, got 0"):
+        predict(surrogate, shared.path, tmp_path / "none.h5", samples=0)
+
+
 WRONG = {
     "no initial": ({"points": POINTS}, r"wrong\.npz, array initial: is missing; there are points"),
     "no points": ({"initial": STATE}, "array points: is missing"),
