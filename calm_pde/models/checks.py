@@ -6,7 +6,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from calm_pde.engine.receptive_fields import Neighbors
@@ -98,20 +97,6 @@ def check_mask(mask: object, lead: tuple[int, ...], num_points: int) -> None:
         )
 
 
-def check_plain(name: str, values: object) -> None:
-    """No hidden entries and no imaginary parts, which NumPy would drop without a word; in lists of arrays neither."""
-    if isinstance(values, list | tuple):
-        for place, value in enumerate(values):
-            check_plain(f"{name}[{place}]", value)
-    elif isinstance(values, np.ndarray) and np.ma.is_masked(values):
-        count = int(np.ma.getmaskarray(values).sum())
-        fix = "Fill or leave out what the mask hides; its values would be used as they are."
-        raise InputError(name, expected="an array without a mask", got=f"{count} masked entries", fix=fix)
-    elif _is_complex(values):
-        fix = "Give real and imaginary parts as two channels, or the part that you mean."
-        raise InputError(name, expected="real numbers", got=f"{getattr(values, 'dtype', 'complex')}", fix=fix)
-
-
 def check_finite(name: str, tensor: Tensor, mask: Tensor | None = None) -> None:
     """No NaN and no infinity wherever the mask is True."""
     if bool(torch.isfinite(tensor.detach().sum())):  # one pass, where a test of every number takes ten times as long
@@ -170,12 +155,6 @@ def _caller_level() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _is_complex(values: object) -> bool:
-    if isinstance(values, Tensor):
-        return values.is_complex()
-    return isinstance(values, complex | np.complexfloating) or getattr(getattr(values, "dtype", None), "kind", "") == "c"
 
 
 def _floating(name: str, value: object, dtype: torch.dtype) -> Tensor:

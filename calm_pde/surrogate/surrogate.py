@@ -18,7 +18,7 @@ from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, T
 from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
-from calm_pde.models.checks import check_plain
+from calm_pde.records.arrays import check_plain
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Field
 from calm_pde.types import Float, Tensor

@@ -9,7 +9,7 @@ import numpy as np
 
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box
-from calm_pde.models.checks import check_plain
+from calm_pde.records.arrays import check_plain
 from calm_pde.types import Tensor
 
 _MOST_AXES = 3  # of space
