@@ -115,6 +115,8 @@ class TrainConfig(Config):
     """Epochs between checkpoints at the end of one."""
     keep: PositiveInt = 2
     """Checkpoints kept beside the weights that were best."""
+    check_memory: bool = True
+    """Whether a model whose parameters alone do not fit this machine's memory is refused before it is built."""
     tensorboard: bool = False
     """Also write the metrics for TensorBoard, to RUN/tensorboard (needs the `tb` extra)."""
     on_nan: Literal["stop", "skip"] = "stop"

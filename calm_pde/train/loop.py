@@ -22,6 +22,7 @@ from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.errors import ConfigError, TrainingError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
+from calm_pde.models.calm.memory import check_memory
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
 from calm_pde.records.batch import Batch
@@ -40,7 +41,7 @@ from calm_pde.train.signals import StopSignals, deaf_children
 from calm_pde.train.stages import freeze
 from calm_pde.types import Tensor
 
-_HARMLESS = ("workers", "save_every", "save_epochs", "keep", "tensorboard")  # settings that change no number
+_HARMLESS = ("workers", "save_every", "save_epochs", "keep", "check_memory", "tensorboard")  # settings that change no number
 
 
 class Interrupted(TrainingError):
@@ -288,6 +289,8 @@ class Trainer:
     def _surrogate(self) -> Surrogate:
         recipe = self.recipe
         config = model_config(recipe, self.data)
+        if self.config.check_memory:
+            check_memory(config)
         with threads(self.config.threads):
             made = origin()
         provenance = {

@@ -13,6 +13,7 @@ from calm_pde.models import MODELS
 from calm_pde.solvers import PROBLEMS
 from calm_pde.train.config import Recipe, load_recipe, model_changes, model_config, recipe_names
 from tests.data.sets import shared_source
+from tests.train import runs
 
 PAPER = {  # problem: epochs, batch size, learning rate of the paper's tables
     "burgers_1d": (500, 64, 1e-3),
@@ -73,6 +74,11 @@ def test_wrong_recipes_get_a_hint(tmp_path: Path) -> None:
         (tmp_path / "my.yaml").write_text(text)
         with pytest.raises(ConfigError, match=message):
             load_recipe(str(tmp_path / "my.yaml"))
+
+
+def test_a_training_that_does_not_fit_the_machine_is_refused_before_it_starts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"parameters take .* GiB in training.*train\.check_memory"):
+        runs.trainer(tmp_path, model={"processor": {"width": 4_000_000, "heads": 1}})
 
 
 def test_numbers_with_exponents_are_numbers(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class CalmLayer(nn.Module):
 
         self.mix = linear(in_channels, in_channels, generator)
         if in_channels == 1:  # a single factor from U(−1, 1) may start near 0 and hide the input for long: ±1 instead
-            nn.init.constant_(self.mix.weight, math.copysign(1.0, float(self.mix.weight.detach())))
+            self.mix.weight.data = torch.ones_like(self.mix.weight.data).copysign(self.mix.weight.data)
         self.kernel: MLPKernel | DistanceKernel
         if kernel == "mlp":
             self.kernel = MLPKernel(

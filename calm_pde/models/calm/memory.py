@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,11 @@ from torch.utils._pytree import tree_leaves
 
 from calm_pde.engine.buffers import MEMORY, SCRATCH
 from calm_pde.engine.receptive_fields import Neighbors, neighborhood_size
-from calm_pde.errors import InputError
+from calm_pde.errors import ConfigError, InputError
 from calm_pde.models.calm.hierarchy import Hierarchy
+from calm_pde.models.contract import ModelConfig
 from calm_pde.models.doors import frames
+from calm_pde.models.size import planned_parameters
 from calm_pde.types import Tensor
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 
 ALLOCATOR_SHARE = 1.02  # memory that the allocator holds beyond live tensors, as measured over the presets (docs/engine.md)
+TRAINED_BYTES = 16  # of a parameter: itself, its gradient and Adam's two moments, in float32
 PROCESS_BYTES = 30 * 2**20  # threads, libraries' buffers and code that a first step brings in
 
 
@@ -122,3 +126,22 @@ def predicted_peak(
 def process_bytes(live: LiveBytes) -> int:
     """What a process takes for what was alive at the most."""
     return int(ALLOCATOR_SHARE * live.peak) + PROCESS_BYTES
+
+
+def check_memory(config: ModelConfig) -> None:
+    """Refuse a model whose parameters alone cannot be trained in this machine's memory, before any of them is made."""
+    count, there = planned_parameters(config), _machine_bytes()
+    if there is not None and TRAINED_BYTES * count > there:
+        raise ConfigError(
+            f"model: its {count:,} parameters take {TRAINED_BYTES * count / 2**30:,.1f} GiB in training ({TRAINED_BYTES} bytes "
+            f"each: weight, gradient, Adam's two moments), and this machine has {there / 2**30:,.1f} GiB. Choose a smaller "
+            "preset or fewer channels, or set train.check_memory to false."
+        )
+
+
+def _machine_bytes() -> int | None:
+    """All memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -9,7 +9,10 @@ import pytest
 import torch
 
 import calm_pde as cp
-from calm_pde.models.calm.memory import LiveBytes, predicted_peak
+from calm_pde.errors import ConfigError
+from calm_pde.models import MODELS
+from calm_pde.models.calm.memory import LiveBytes, check_memory, predicted_peak
+from calm_pde.models.size import num_parameters, planned_parameters
 
 SCRIPT = """
 import sys, torch, calm_pde as cp
@@ -108,3 +111,20 @@ def test_a_smaller_budget_takes_less():
 def test_impossible_sizes_are_named(sizes, name):
     with pytest.raises(ValueError, match=f"{name}: expected"):
         predicted_peak(cp.CalmConfig.preset("burgers_1d").build(), *sizes)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_parameters_are_counted_before_they_are_made(kind):
+    config = MODELS[kind].preset(next(iter(MODELS[kind].presets)), in_channels=2, out_channels=2)
+    state = torch.random.get_rng_state()
+    assert planned_parameters(config) == num_parameters(config.build())
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_model_larger_than_the_machine_is_refused_with_the_numbers():
+    wide = cp.CalmConfig.preset("burgers_1d", processor={"width": 4_000_000, "heads": 1})
+    with pytest.raises(
+        ConfigError, match=r"model: its [\d,]+ parameters take [\d,.]+ GiB in training.*this machine has .* GiB"
+    ):
+        check_memory(wide)
+    check_memory(cp.CalmConfig.preset("burgers_1d"))
