@@ -34,7 +34,7 @@ def problems() -> list[str]:
 
 
 def title(kind: str) -> str:
-    return "CALM-PDE" if kind == "calm" else str(_training()[kind]["title"])
+    return "CALM-PDE" if kind == "calm" else str(_trained(kind)["title"])
 
 
 def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card:
@@ -45,13 +45,13 @@ def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card
         found = load_recipe(f"{recipe or problem}_small" if size == "small" else recipe or problem)
         train = found.train.model_dump(exclude_unset=True)
         return Card(title=title(kind), preset=found.name, model=found.model, train=train)
-    known = _training()[kind]["problems"]
+    known = _trained(kind)["problems"]
     if problem not in known:
         raise ConfigError(
             f"kind: {kind} is not made for {problem}, only for {', '.join(known)}. Say where it is trained with `data`."
         )
     preset = f"{problem}_small" if size == "small" else problem
-    train = _training()[kind]["train"] | known[problem]
+    train = _trained(kind)["train"] | known[problem]
     iterations = train.pop("iterations", None)
     model = {"kind": kind, "preset": preset}
     return Card(title=title(kind), preset=preset, model=model, train=train, iterations=iterations)
@@ -60,6 +60,16 @@ def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card
 def tiny(problem: str) -> GenerateConfig:
     """Data of a problem that are made in seconds."""
     return GenerateConfig.model_validate(_read("tiny.yaml")[problem])
+
+
+def _trained(kind: str) -> dict[str, Any]:
+    """What is known of the training of a kind of model."""
+    if kind not in _training():
+        raise ConfigError(
+            f"kind: the model {kind!r} has no training card. Add one, with its title, train and problems, under that name to "
+            "calm_pde/bench/cards/training.yaml."
+        )
+    return _training()[kind]
 
 
 @cache

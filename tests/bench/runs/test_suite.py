@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calm_pde.bench.runs.cards import card, problems, tiny
+from calm_pde.bench.runs.cards import card, problems, tiny, title
 from calm_pde.bench.runs.cells import cells, chosen
 from calm_pde.bench.runs.suite import Suite, load_suite, suite_names
 from calm_pde.errors import CalmError, ConfigError
@@ -105,6 +105,13 @@ def test_what_is_laid_over_what():
     (cell,) = cells(changed, Path("out"))
     train = cell.recipe.train
     assert (train.feeding, train.batch_size, train.epochs, train.learning_rate, train.seed) == ("prefix", 3, 6, 0.125, 3)
+
+
+def test_a_model_without_a_card_is_told_where_it_belongs(monkeypatch):
+    monkeypatch.setitem(MODELS, "mine", MODELS["fno"])
+    for ask in (lambda: card("mine", "burgers_1d", "small"), lambda: title("mine")):
+        with pytest.raises(ConfigError, match=r"model 'mine' has no training card.*bench/cards/training\.yaml"):
+            ask()
 
 
 def test_iterations_of_a_card_count_where_no_budget_does():
