@@ -420,10 +420,10 @@ def _listed(command: Callable[..., None]) -> Callable[[], None]:
 
 def _preset_needs(file: DataFile, preset: str) -> str:
     config = CalmConfig.preset(preset)
-    dim = len(file.header.lower)
+    dim = file.description.box.dim
     if config.dim != dim:
         raise CalmError(f"preset: {preset} is {config.dim}-D, and {file.path} is {dim}-D. Choose a preset of that dimension.")
-    channels = len(file.header.fields)
+    channels = len(file.description.fields)
     model = CalmConfig.preset(preset, in_channels=channels, out_channels=channels).build()
     peak = predicted_peak(model, int(file.num_points.max()), 1, max(1, len(file.times) - 1))
     return f"a training step of one trajectory takes {peak / 2**20:.0f} MiB"

@@ -30,7 +30,7 @@ class Finding:
 
 def check(file: DataFile) -> Iterator[Finding]:
     """All findings about a file, in one pass over its trajectories."""
-    header, count = file.header, len(file)
+    count = len(file)
     yield Finding("good", "layout", _layout(file))
     yield _integrity(file)
     survey = Survey(file)
@@ -39,7 +39,7 @@ def check(file: DataFile) -> Iterator[Finding]:
     yield from survey.findings()
     yield from _times(file.times)
     yield from _splits(file)
-    size = count * len(file.times) * float(file.num_points.mean()) * len(header.fields) * 4
+    size = count * len(file.times) * float(file.num_points.mean()) * len(file.description.fields) * 4
     yield Finding("good", "size", f"{_size(size)} as float32; it is read by trajectory and window, never as a whole")
 
 
@@ -47,7 +47,8 @@ class Survey:
     """What is learned while the trajectories pass by."""
 
     def __init__(self, file: DataFile) -> None:
-        self.file, self.names = file, [field.name for field in file.header.fields]
+        description = file.description
+        self.file, self.names = file, description.field_names
         self.moments = Moments(len(self.names))
         self.broken: list[int] = []
         self.damaged: list[int] = []
@@ -56,7 +57,6 @@ class Survey:
         self.frame_jumps: list[int] = []
         self.geometry: Counter[str] = Counter()
         self.first: dict[str, int] = {}
-        description = file.description
         self.box = description.box
         if description.points is not None:
             self._mesh(0, description.points, description.cells)
@@ -87,7 +87,7 @@ class Survey:
         if self.moments.count:
             yield from self._values()
         for name, good, bad, level in _GEOMETRY:
-            if name == "cells" and "cells" not in self.file.header.arrays:
+            if name == "cells" and "cells" not in self.file.mesh_arrays:
                 continue
             found = self.geometry[name]
             text = f"{found} {bad}, first in trajectory {self.first[name]}" if found else good
@@ -108,7 +108,7 @@ class Survey:
         yield _verdict(strange, "scale", "no jumps in scale", f"jump in scale by more than {_JUMP:.0f}", "doubtful")
 
     def _mesh(self, index: int, points: np.ndarray, cells: np.ndarray | None) -> None:
-        found = mesh_problems(points, cells, self.box, self.file.header.grid_shape)
+        found = mesh_problems(points, cells, self.box, self.file.description.grid_shape)
         for name, count in found.items():
             if count:
                 self.first.setdefault(name, index)
@@ -162,14 +162,13 @@ def _border(grid_shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _layout(file: DataFile) -> str:
-    header = file.header
-    points = file.num_points
+    description, points = file.description, file.num_points
     fewest, most = int(points.min()), int(points.max())
     number = f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}"
-    mesh = f"{number} points {'shared by all' if header.shared_mesh else 'on a mesh of its own'}"
-    names = ", ".join(f"{field.name} [{field.unit}]" if field.unit else field.name for field in header.fields)
-    frames = "steady" if len(file.times) == 1 else f"{len(file.times)} frames"
-    return f"{len(file):,} trajectories, {frames}, {mesh}, {len(header.lower)}-D, fields: {names}"
+    mesh = f"{number} points {'shared by all' if description.shared_mesh else 'on a mesh of its own'}"
+    names = ", ".join(f"{field.name} [{field.unit}]" if field.unit else field.name for field in description.fields)
+    frames = "steady" if description.steady else f"{len(file.times)} frames"
+    return f"{len(file):,} trajectories, {frames}, {mesh}, {description.box.dim}-D, fields: {names}"
 
 
 def _integrity(file: DataFile) -> Finding:

@@ -15,6 +15,7 @@ from calm_pde.config import suggestion
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window, whole_windows
 from calm_pde.errors import FileError, InputError
+from calm_pde.geometry import Box
 from calm_pde.records.batch import Batch, padded
 from calm_pde.records.trajectory import SPLITS, Split
 from calm_pde.types import Tensor
@@ -51,13 +52,24 @@ class Dataset(TorchDataset[dict[str, Any]]):
         if not len(self.indices):
             raise FileError(self.file.path, f"holds no {split} trajectories", fix="Generate or convert more samples.")
         self.frame_stride = frame_stride
-        self.fields = tuple(fields) or self.file.header.targets or tuple(field.name for field in self.file.header.fields)
-        self._channels = self._places(self.fields)
-        description = self.file.description
-        self.box = description.box
-        self.times = self.file.times[::frame_stride]
-        self.points = None if description.points is None else self._unit(description.points)
-        self.node_type = None if description.node_type is None else torch.from_numpy(description.node_type)
+        whole = self.file.description
+        self._channels = self._places(tuple(fields) or whole.targets or whole.field_names)
+        self.description = whole.of([whole.field_names[place] for place in self._channels], frame_stride)
+        """Of the fields and frames that are taken."""
+        self.points = None if whole.points is None else self._unit(whole.points)
+        self.node_type = None if whole.node_type is None else torch.from_numpy(whole.node_type)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.description.field_names
+
+    @property
+    def box(self) -> Box:
+        return self.description.box
+
+    @property
+    def times(self) -> np.ndarray:
+        return self.description.times
 
     @property
     def num_frames(self) -> int:
@@ -65,8 +77,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
 
     @property
     def spacing(self) -> float:
-        """The length of one frame: the median difference of the times; 1 for a steady problem."""
-        return float(np.median(np.diff(self.times))) if len(self.times) > 1 else 1.0
+        return self.description.spacing
 
     @property
     def frame_times(self) -> np.ndarray:
@@ -153,10 +164,10 @@ class Dataset(TorchDataset[dict[str, Any]]):
         return iter(loader)
 
     def _places(self, names: Sequence[str]) -> list[int]:
-        known = [field.name for field in self.file.header.fields]
+        known = self.file.description.field_names
         for name in names:
             if name not in known:
-                raise FileError(self.file.path, f"holds no field {name!r}", part="fields", fix=suggestion(name, known))
+                raise FileError(self.file.path, f"holds no field {name!r}", part="fields", fix=suggestion(name, list(known)))
         return [known.index(name) for name in names]
 
     def _unit(self, points: np.ndarray) -> Tensor:

@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field as Limits
 
-from calm_pde.config import Config
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box
-from calm_pde.records.description import Description, Field
+from calm_pde.records.description import Description, Field, LaterNames
 from calm_pde.records.trajectory import Trajectory
 
 FORMAT = "calm-pde data"
@@ -21,8 +20,8 @@ TYPES = {"points": np.float64, "cells": np.int32, "node_type": np.int32, "parame
 _UNHASHED = ("versions", "created", "host")  # of the provenance: they say where a file was made, not what is in it
 
 
-class Header(Config):
-    """What stands in `/header`; docs/data_format.md specifies it."""
+class Header(LaterNames):
+    """How a data file spells its description, in `/header`; docs/data_format.md specifies it."""
 
     format: Literal["calm-pde data"] = "calm-pde data"
     version: Literal[1] = 1
@@ -46,9 +45,31 @@ class Header(Config):
     def box(self) -> Box:
         return Box(self.lower, self.upper, self.periodic)
 
+    def described(self, times: np.ndarray, mesh: dict[str, Any]) -> Description:
+        """The description that it spells, with the times and the shared mesh, which stand beside it."""
+        return Description(
+            name=self.name,
+            fields=self.fields,
+            box=self.box,
+            times=times,
+            node_types=self.node_types,
+            features=self.features,
+            targets=self.targets,
+            parameters=self.parameters,
+            conserved=self.conserved,
+            grid_shape=self.grid_shape,
+            provenance=self.provenance,
+            **self.later_names,
+            **mesh,
+        )
+
+    def written(self) -> bytes:
+        """As it stands in the file."""
+        return self.model_dump_json(exclude=self.unwritten).encode()
+
     def hashed(self) -> bytes:
         """The part that the fingerprint covers, in one fixed spelling."""
-        content = self.model_dump(mode="json")
+        content = self.model_dump(mode="json", exclude=self.unwritten)
         content["provenance"] = {key: value for key, value in self.provenance.items() if key not in _UNHASHED}
         return json.dumps(content, sort_keys=True).encode()
 
@@ -60,12 +81,15 @@ def header_of(description: Description) -> Header:
         fields=description.fields,
         lower=tuple(box.lower),
         upper=tuple(box.upper),
-        periodic=box.periodic,  # pyright: ignore[reportArgumentType]
-        shared_mesh=description.points is not None,
+        periodic=description.periodic,
+        shared_mesh=description.shared_mesh,
         node_types=description.node_types,
         features=description.features,
         targets=description.targets,
         parameters=description.parameters,
+        signals=description.signals,
+        prescribed=description.prescribed,
+        symmetries=description.symmetries,
         conserved=description.conserved,
         grid_shape=description.grid_shape,
         provenance=json.loads(json.dumps(description.provenance, default=str)),

@@ -46,7 +46,7 @@ class Statistics(Config):
 
 def statistics(dataset: Dataset, features_per_point: bool = False) -> tuple[Statistics, Statistics | None]:
     """Of the fields over samples × frames × points of a split, and of the features where there are some."""
-    given = tuple(field.name for field in dataset.file.header.features)
+    given = tuple(field.name for field in dataset.description.features)
     fields, features = Moments(len(dataset.fields)), Moments(len(given)) if given else None
     at_points = Moments(_points(dataset) * len(given)) if features_per_point else None
     for position, index in enumerate(dataset.indices):
@@ -70,7 +70,7 @@ def statistics(dataset: Dataset, features_per_point: bool = False) -> tuple[Stat
 def _points(dataset: Dataset) -> int:
     """How many points every sample has, where features can be normalized point by point."""
     fewest, most = int(dataset.file.num_points.min()), int(dataset.file.num_points.max())
-    if not dataset.file.header.features:
+    if not dataset.description.features:
         raise ConfigError("data.normalize_features: expected a file with features for 'point', got one without. Leave it out.")
     if fewest != most:
         raise ConfigError(

@@ -36,22 +36,13 @@ class DataFile:
     @cached_property
     def description(self) -> Description:
         """What the file says of itself, with the shared mesh where there is one."""
-        header = self.header
-        mesh = {name: self._whole(name) for name in self._mesh if header.shared_mesh}
-        return Description(
-            name=header.name,
-            fields=header.fields,
-            box=header.box,
-            times=self.times,
-            node_types=header.node_types,
-            features=header.features,
-            targets=header.targets,
-            parameters=header.parameters,
-            conserved=header.conserved,
-            grid_shape=header.grid_shape,
-            provenance=header.provenance,
-            **mesh,
-        )
+        mesh = {name: self._whole(name) for name in self.mesh_arrays if self.header.shared_mesh}
+        return self.header.described(self.times, mesh)
+
+    @property
+    def mesh_arrays(self) -> tuple[str, ...]:
+        """Which of points, cells and node_type the file holds, for all trajectories or for each."""
+        return ("points", *self.header.arrays)
 
     @cached_property
     def times(self) -> np.ndarray:
@@ -99,7 +90,7 @@ class DataFile:
                     self._dataset("features")[index] if self.header.shared_mesh else self._rows("features", index)
                 )
             if not self.header.shared_mesh:
-                found |= {name: self._rows(name, index) for name in self._mesh}
+                found |= {name: self._rows(name, index) for name in self.mesh_arrays}
             if self.header.parameters:
                 found["parameters"] = self._dataset("parameters")[index]
             return Trajectory(split=SPLITS[self.splits[index]], seconds=float(self._dataset("seconds")[index]), **found)
@@ -154,10 +145,6 @@ class DataFile:
             opened.close()
             raise
 
-    @property
-    def _mesh(self) -> tuple[str, ...]:
-        return ("points", *self.header.arrays)
-
     def _dataset(self, name: str) -> h5py.Dataset:
         found = self._file[name]
         if not isinstance(found, h5py.Dataset):
@@ -186,7 +173,7 @@ class DataFile:
 
     @cached_property
     def _starts(self) -> dict[str, np.ndarray]:
-        return {name: self._offsets(name) for name in ("point", "cell") if name == "point" or "cells" in self._mesh}
+        return {name: self._offsets(name) for name in ("point", "cell") if name == "point" or "cells" in self.mesh_arrays}
 
     def _rows(self, name: str, index: int) -> np.ndarray:
         starts = self._starts["cell" if name == "cells" else "point"]
@@ -275,7 +262,7 @@ def _wrong_values(file: DataFile) -> Iterator[tuple[str, str]]:
     if not file.header.shared_mesh:
         for name in ("point", "cell"):
             dataset = "points" if name == "point" else "cells"
-            if dataset in file._mesh:
+            if dataset in file.mesh_arrays:
                 starts, rows = file._offsets(name), file._dataset(dataset).shape[0]
                 if starts[0] != 0 or starts[-1] != rows or (np.diff(starts) < (name == "point")).any():
                     yield f"{name}_offsets", f"expected increasing offsets from 0 to {rows}"

@@ -77,7 +77,7 @@ class Writer:
         self._store("digests", digests)
         total = fingerprint(self.header, times, self._shared, splits, digests)
         self._store("fingerprint", np.frombuffer(total, dtype=np.uint8))
-        self._store("header", np.frombuffer(self.header.model_dump_json().encode(), dtype=np.uint8))
+        self._store("header", np.frombuffer(self.header.written(), dtype=np.uint8))
 
     def _check(self, content: dict[str, np.ndarray]) -> None:
         """The trajectory has what the description announces, in shapes that fit."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from calm_pde.config import Config
-from calm_pde.geometry import Box
+from calm_pde.geometry import Box, periodic_axes
 
 
 class Field(Config):
@@ -18,11 +19,31 @@ class Field(Config):
     unit: str = ""
 
 
+class LaterNames(Config):
+    """Names that came after the first files were written: a file tells of them only where there are some."""
+
+    signals: tuple[str, ...] = ()
+    prescribed: tuple[str, ...] = ()
+    symmetries: tuple[str, ...] = ()
+
+    @property
+    def later_names(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in LaterNames.model_fields}
+
+    @property
+    def unwritten(self) -> set[str]:
+        """Those of them that are empty."""
+        return {name for name, value in self.later_names.items() if not value}
+
+
 @dataclass(frozen=True)
 class Description:
-    """Everything of a data set but its trajectories.
+    """Everything of a data set but its trajectories: the one record, in a data file, a data set, a surrogate and a report.
+
+    Files spell it in their own way, and become one as they are read.
 
     Args:
+        name: empty where a surrogate folder does not tell it.
         times: (time,) physical and strictly increasing; one entry for a steady problem.
         points: (point, dim) physical, where one mesh serves all; None where every trajectory brings its own.
         cells: (cell, corner) of the shared mesh, where known.
@@ -31,6 +52,9 @@ class Description:
         features: what a steady problem is given at each point.
         targets: the fields that a model learns by default; empty for all.
         parameters: names of the numbers that differ from trajectory to trajectory.
+        signals: names of the numbers that differ from trajectory to trajectory and change in time.
+        prescribed: fields that are known in advance at all times, and so given, not predicted.
+        symmetries: names of the transformations that turn every solution into another one.
         conserved: fields whose integral over the domain stays constant.
         grid_shape: the axes of a structured mesh whose points come in row-major order.
         provenance: solver or source, settings, seed, versions.
@@ -47,6 +71,9 @@ class Description:
     features: tuple[Field, ...] = ()
     targets: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    signals: tuple[str, ...] = ()
+    prescribed: tuple[str, ...] = ()
+    symmetries: tuple[str, ...] = ()
     conserved: tuple[str, ...] = ()
     grid_shape: tuple[int, ...] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -54,3 +81,33 @@ class Description:
     @property
     def steady(self) -> bool:
         return len(self.times) == 1
+
+    @property
+    def shared_mesh(self) -> bool:
+        return self.points is not None
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """One flag per axis of the box."""
+        return periodic_axes(self.box.periodic, self.box.dim)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    @property
+    def spacing(self) -> float:
+        """The length of one frame: the median difference of the times; 1 for a steady problem."""
+        return 1.0 if self.steady else float(np.median(np.diff(self.times)))
+
+    def of(self, names: Sequence[str], frame_stride: int = 1) -> Description:
+        """The part of the data set with these fields, in this order, all of them targets, and every so many-th frame."""
+        places = [self.field_names.index(name) for name in names]
+        return replace(
+            self,
+            fields=tuple(self.fields[place] for place in places),
+            targets=(),
+            prescribed=tuple(name for name in self.prescribed if name in names),
+            conserved=tuple(name for name in self.conserved if name in names),
+            times=self.times[::frame_stride],
+        )

@@ -167,17 +167,17 @@ def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
     if preset is not None and preset not in presets:
         raise ConfigError(f"model.preset: {kind} has no {preset!r}. {suggestion(str(preset), list(presets))}")
     content = merged(presets[preset] if preset else {}, given)
-    header = dataset.file.header
-    fields, features = len(dataset.fields), len(header.features)
+    data = dataset.description
+    fields, features = len(data.fields), len(data.features)
     steady = content.get("task") == "steady"
     known = {
-        "dim": len(header.lower),
-        "periodic": tuple(header.periodic),
-        "in_channels": (features or len(header.lower)) if steady else fields,
+        "dim": data.box.dim,
+        "periodic": data.periodic,
+        "in_channels": (features or data.box.dim) if steady else fields,
         "out_channels": fields,
     }
     if content.get("node_types"):
-        known["node_types"] = tuple(sorted(header.node_types))
+        known["node_types"] = tuple(sorted(data.node_types))
     if "dim" in content and content["dim"] != known["dim"]:
         raise ConfigError(
             f"model: {preset or kind} is {content['dim']}-D, and {dataset.file.path} is {known['dim']}-D. "

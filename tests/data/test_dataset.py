@@ -28,6 +28,15 @@ def _dataset(tmp_path: Path, make: Callable = shared_source, split: str = "train
     return Dataset(path, split, **options)
 
 
+def test_its_description_is_that_of_the_fields_and_frames_taken(tmp_path: Path) -> None:
+    dataset = _dataset(tmp_path, fields=["v"], frame_stride=2)
+    assert dataset.description.fields == (Field(name="v"),)
+    assert dataset.description.conserved == ()
+    np.testing.assert_array_equal(dataset.description.times, [0.0, 1.0, 2.0])
+    assert (dataset.fields, dataset.spacing, dataset.num_frames) == (("v",), 1.0, 3)
+    assert dataset.description.points is dataset.file.description.points
+
+
 def test_a_batch_of_a_shared_mesh(tmp_path: Path) -> None:
     dataset = _dataset(tmp_path)
     batch = next(dataset.batches([[Window(3, 1, 2), Window(0, 2, 2)]]))

@@ -44,6 +44,23 @@ def test_round_trip_is_exact(kind: str, tmp_path: Path) -> None:
     assert file.verify_fingerprint()
 
 
+def test_later_names_stand_in_the_file_only_where_there_are_some(tmp_path: Path) -> None:
+    """Otherwise header and fingerprint are what they were before these names were known."""
+    later = {"signals": ("pump",), "prescribed": ("v",), "symmetries": ("reflection",)}
+    plain, full = write(shared_source(), tmp_path / "a.h5"), write(shared_source(**later), tmp_path / "b.h5")
+    first = "format version name fields lower upper periodic shared_mesh arrays node_types features targets parameters"
+    known = [*first.split(), "conserved", "grid_shape", "provenance"]
+    for file, keys in ((plain, known), (full, [*later, *known])):
+        with h5py.File(file.path) as raw:
+            assert list(json.loads(raw["header"][()].tobytes())) == keys
+        assert sorted(json.loads(file.header.hashed())) == sorted(keys)
+        assert file.verify_fingerprint()
+    for name, names in later.items():
+        assert getattr(full.description, name) == names
+        assert getattr(plain.description, name) == ()
+    assert full.fingerprint != plain.fingerprint
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("window", [slice(1, 3), slice(0, None, 2), slice(3, 4), slice(None)])
 def test_a_window_is_that_part_of_the_whole(kind: str, window: slice, tmp_path: Path) -> None:
