@@ -40,7 +40,8 @@ def content(
     """
     if samples is not None and samples < 1:
         raise InputError("samples", expected="at least 1", got=str(samples), fix="Leave it out for as many as fit in 8 MB.")
-    card, evaluation = findings.surrogate.card, findings.evaluation
+    data, evaluation = findings.surrogate.description, findings.evaluation
+    box = data.box
     meshes = _Meshes(findings)
     layers = [_layer(layer) for layer in findings.layers]
     chosen = findings.ranked if samples is None else findings.ranked[: max(samples, _ALWAYS)]
@@ -52,20 +53,20 @@ def content(
     low, high = shown.pop("low"), shown.pop("high")
     fields = [
         {"name": field.name, "unit": field.unit, "low": float(low[place]), "high": float(high[place])}
-        for place, field in enumerate(card.fields)
+        for place, field in enumerate(data.fields)
     ]
     error_map = findings.error_map
     return {
         "version": 1,
-        "title": card.provenance.get("recipe", {}).get("name", findings.run.name),
+        "title": data.provenance.get("recipe", {}).get("name", findings.run.name),
         "facts": facts(findings),
         "headline": _headline(findings),
         "task": findings.surrogate.task,
-        "dim": card.box.dim,
-        "axes": list(_AXES[: card.box.dim]),
-        "lower": list(card.lower),
-        "upper": list(card.upper),
-        "periodic": list(card.periodic),
+        "dim": box.dim,
+        "axes": list(_AXES[: box.dim]),
+        "lower": list(box.lower),
+        "upper": list(box.upper),
+        "periodic": list(data.periodic),
         "fields": fields,
         "times": findings.times.tolist(),
         "given": findings.given,
@@ -92,7 +93,7 @@ def content(
         "sizes": _sizes(findings),
         "meshes": [mesh.content() for mesh in meshes.drawn],
         "tables": tables(evaluation),
-        "config": json.dumps(card.provenance.get("recipe", {}) | {"model": card.model}, indent=2, ensure_ascii=False),
+        "config": json.dumps(_config(findings), indent=2, ensure_ascii=False),
     }
 
 
@@ -116,9 +117,8 @@ class _Meshes:
     def __init__(self, findings: Findings) -> None:
         self.drawn: list[DrawnMesh] = []
         self._numbers: dict[int, int] = {}
-        file = findings.data.file
-        self._shape = file.header.grid_shape
-        self._shared = file.header.shared_mesh
+        description = findings.data.description
+        self._shape, self._shared = description.grid_shape, description.shared_mesh
         frames, channels = findings.data.num_frames, len(findings.data.fields)
         self._most = max(10_000, LIMIT // (_ALWAYS * 4 * frames * channels))
 
@@ -233,7 +233,7 @@ def _kernels(layer: LayerKernels) -> dict[str, Any]:
 
 def _headline(findings: Findings) -> dict[str, Any]:
     evaluation, timing = findings.evaluation, findings.evaluation.timing
-    spacetime = findings.surrogate.card.provenance.get("recipe", {}).get("train", {}).get("reduction") == "spacetime"
+    spacetime = findings.surrogate.description.provenance.get("recipe", {}).get("train", {}).get("reduction") == "spacetime"
     name = "relative_l2_spacetime" if spacetime else "relative_l2"
     ours, theirs = getattr(evaluation, name), getattr(evaluation.baseline, name)
     return {
@@ -248,6 +248,11 @@ def _headline(findings: Findings) -> dict[str, Any]:
         "samples": evaluation.num_samples,
         "split": evaluation.split,
     }
+
+
+def _config(findings: Findings) -> dict[str, Any]:
+    """The recipe, with the model as it was built."""
+    return findings.surrogate.description.provenance.get("recipe", {}) | {"model": findings.surrogate.card.model}
 
 
 def _training(findings: Findings) -> dict[str, Any] | None:

@@ -69,14 +69,14 @@ class FigureInputs:
 
 def figure_inputs(findings: Findings) -> FigureInputs:
     """Worst, median and best sample and all analyses of a run; of volumes the middle plane."""
-    description, card = findings.data.file.description, findings.surrogate.card
+    description = findings.data.description
 
     def drawn(position: int, rank: str) -> DrawnSample:
         sample = findings.sample(position)
         kept, mesh = Mesh(sample.points, sample.cells, description).plane()
         return DrawnSample(
             name=f"trajectory {sample.trajectory} ({rank})",
-            fields=card.fields,
+            fields=findings.surrogate.description.fields,
             mesh=mesh,
             times=findings.times,
             truth=sample.truth[:, kept],

@@ -20,6 +20,7 @@ from calm_pde.errors import CalmError, FileError
 from calm_pde.metrics.errors import relative_l2
 from calm_pde.models import CalmPDE
 from calm_pde.records.batch import Batch
+from calm_pde.records.inputs import Inputs
 from calm_pde.report.kernels import LayerKernels, kernel_weights
 from calm_pde.report.queries import named_layers
 from calm_pde.report.tokens import TokenInfluence, token_influence
@@ -87,14 +88,13 @@ class Findings:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.run, self.surrogate = run, Surrogate.load(run)
-        card = self.surrogate.card
         file, stride = data_of(self.surrogate, run, data)
         self._sums: Tensor | None = None
         self._count = 0
         self.evaluation = evaluate(
             self.surrogate, file, split=split, frame_stride=stride, progress=progress, observe=self._observe
         )
-        self.data = Dataset(file, split, fields=[field.name for field in card.fields], frame_stride=stride)
+        self.data = Dataset(file, split, fields=self.surrogate.description.field_names, frame_stride=stride)
         self.times = self.data.times - self.data.times[0]
         self.given = 1 if self.surrogate.task == "rollout" else 0
         self.ranked = self._ranked()
@@ -115,8 +115,7 @@ class Findings:
     @property
     def trained_until(self) -> float | None:
         """The trained horizon, physical, from the initial state."""
-        card = self.surrogate.card
-        return (card.num_frames - 1) * card.spacing if self.surrogate.task == "rollout" else None
+        return float(self.surrogate.description.times[-1]) if self.surrogate.task == "rollout" else None
 
     def _ranked(self) -> list[tuple[int, Rank | None]]:
         """Positions in the split: worst, median, best, then the others in order; without those that diverged.
@@ -164,15 +163,13 @@ class Findings:
         """Of every latent token on the median sample, at the points `stored`; None for other models."""
         if not isinstance(self.surrogate.model, CalmPDE):
             return None
-        batch = self._median_batch
-        given = self.surrogate.normalized_input(batch, self._dtype)[0]
-        points = self._median_points
-        kinds = batch.node_type
+        given, points = self._median_inputs, self._median_points
+        kinds = given.node_type
         return token_influence(
             self.surrogate,
-            given,
+            given.values[0],
             points,
-            float(batch.times[-1]),
+            float(self._median_batch.times[-1]),
             queries=points[torch.from_numpy(stored)],
             node_type=None if kinds is None else kinds if kinds.ndim == 1 else kinds[0],
             progress=progress,
@@ -182,7 +179,8 @@ class Findings:
     def kernels(self) -> list[LayerKernels]:
         """Of every layer on the median sample's mesh; none for other models."""
         model = self.surrogate.model
-        return kernel_weights(model, self._median_points, self.surrogate.card.box) if isinstance(model, CalmPDE) else []
+        box = self.surrogate.description.box
+        return kernel_weights(model, self._median_points, box) if isinstance(model, CalmPDE) else []
 
     @cached_property
     def training(self) -> Training | None:
@@ -204,7 +202,7 @@ class Findings:
     @cached_property
     def layers(self) -> list[LayerPath]:
         """Of every layer with query points of its own; start and end alone where the run has no record of them."""
-        model, card = self.surrogate.model, self.surrogate.card
+        model, data = self.surrogate.model, self.surrogate.description
         if not isinstance(model, CalmPDE):
             return []
         record, last = self._record()
@@ -217,9 +215,9 @@ class Findings:
             kept = [place for place, epoch in enumerate(record.epochs) if epoch < last] if path is not None else []
             end = layer.queries.detach().cpu().double()[None]
             whole = end if path is None else torch.cat([path[kept].double(), end])
-            home = torch.floor(whole[-1]) * torch.tensor(card.periodic)  # the image that ends inside the box
+            home = torch.floor(whole[-1]) * torch.tensor(data.periodic)  # the image that ends inside the box
             epochs = (*(record.epochs[place] for place in kept), last)
-            physical = card.box.to_physical(whole - home).numpy()
+            physical = data.box.to_physical(whole - home).numpy()
             found.append(LayerPath(name, epochs, physical, not isinstance(layer.queries, torch.nn.Parameter)))
         return found
 
@@ -238,24 +236,24 @@ class Findings:
 
     def _initial(self) -> torch.nn.Module | None:
         """The model before training, from its seed; None where a mesh prior needs training data that are gone."""
-        card = self.surrogate.card
+        provenance = self.surrogate.description.provenance
         try:
-            recipe = Recipe.model_validate(card.provenance["recipe"])
+            recipe = Recipe.model_validate(provenance["recipe"])
             data = Dataset(recipe.data.file, "train", fields=self.data.fields, frame_stride=recipe.data.frame_stride)
         except (KeyError, ConfigError, FileError):
             return None
-        return initial_model(self.surrogate.model.config, data, card.provenance["seed"])
+        return initial_model(self.surrogate.model.config, data, provenance["seed"])
 
     @cached_property
     def _median_batch(self) -> Batch:
         batch = next(self.data.batches([[Window(self.median, 0, self.data.num_frames)]]))
         return for_surrogate(self.surrogate, self.data, batch)
 
-    @property
-    def _median_points(self) -> Tensor:
-        points = self._median_batch.points.to(self._dtype)
-        return points if points.ndim == 2 else points[0]
+    @cached_property
+    def _median_inputs(self) -> Inputs:
+        return self.surrogate.translator.inputs(self._median_batch, self.surrogate.dtype)
 
     @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.surrogate.model.parameters()).dtype
+    def _median_points(self) -> Tensor:
+        points = self._median_inputs.points
+        return points if points.ndim == 2 else points[0]

@@ -11,7 +11,8 @@ from calm_pde.report.findings import Findings
 
 def facts(findings: Findings) -> list[list[str]]:
     """What was trained, on what, how long, where, as pairs of a word and a text; what is not known is left out."""
-    card, evaluation, known = findings.surrogate.card, findings.evaluation, findings.surrogate.card.provenance
+    card, evaluation, data = findings.surrogate.card, findings.evaluation, findings.surrogate.description
+    known = data.provenance
     parameters = num_parameters(findings.surrogate.model)
     name = {"calm": "CALM-PDE"}.get(card.kind, card.kind)
     low, high = evaluation.num_points
@@ -19,7 +20,7 @@ def facts(findings: Findings) -> list[list[str]]:
     frames = f", {len(findings.times)} frames" if len(findings.times) > 1 else ""
     found = [
         ("Model", f"{name}, {parameters:,} parameters"),
-        ("Data", f"{evaluation.data}: {', '.join(field.name for field in card.fields)} at {points} points{frames}"),
+        ("Data", f"{evaluation.data}: {', '.join(data.field_names)} at {points} points{frames}"),
         ("Shown", f"{evaluation.num_samples} trajectories of the {evaluation.split} split, which training has not seen"),
         ("Training", _training(findings)),
         ("Hardware", known.get("machine")),

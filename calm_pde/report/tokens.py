@@ -46,14 +46,16 @@ def token_influence(
     z⁰ is changed and its answer, behind the one step, compared: that is `at_once`.
 
     Args:
-        values: (point, channel), what the model is given of one sample, as `Surrogate.normalized_input` has it.
+        values: (point, channel), what the model is given of one sample, as `Translator.inputs` has it.
         points: (point, dim), unit coordinates.
         last_frame: in frames from the initial state; by default the last of a training trajectory.
         queries: (query, dim), unit coordinates, where the change is looked at; by default the points.
     """
-    model, card = surrogate.model, surrogate.card
+    model, data, translator = surrogate.model, surrogate.description, surrogate.translator
     if not isinstance(model, CalmPDE):
-        raise InputError("surrogate", expected="a CALM-PDE surrogate", got=card.kind, fix="Other models have no tokens.")
+        raise InputError(
+            "surrogate", expected="a CALM-PDE surrogate", got=surrogate.card.kind, fix="Other models have no tokens."
+        )
     if values.ndim != 2 or points.ndim != 2:
         raise InputError(
             "values, points",
@@ -61,13 +63,11 @@ def token_influence(
             got=f"shapes {tuple(values.shape)} and {tuple(points.shape)}",
             fix="Take one sample of the batch, without the points that pad it.",
         )
-    kinds = node_type if surrogate.takes_node_types else None
-    z, positions = model.encode(values[None], points, node_type=kinds)
+    z, positions = model.encode(values[None], points, node_type=translator.kinds(node_type))
     if last_frame is None:
-        last_frame = float(card.num_frames - 1)
+        last_frame = float(len(data.times) - 1)
     times = {"rollout": (last_frame,), "steady": (1.0,), "autoencoder": ()}[surrogate.task]
     asked = points if queries is None else queries
-    scale = z.new_tensor(card.statistics.std)
 
     def fields(tokens: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch time query out"]:
         zs = model.advance(tokens, positions, times=times)
@@ -79,11 +79,11 @@ def token_influence(
     for some in torch.arange(len(noise), device=z.device).split(together):
         noisy = z.repeat(len(some), 1, 1)
         noisy[torch.arange(len(some), device=z.device), some] += noise[some]
-        found.append(((fields(noisy) - plain).abs() * scale).cpu())
+        found.append(translator.physical_change((fields(noisy) - plain).abs()).cpu())
         if progress is not None:
             progress(int(some[-1]) + 1, len(noise))
     change = torch.cat(found).numpy()
-    return TokenInfluence(physical(positions, card.box), change[:, 0], change[:, 1] if surrogate.task == "rollout" else None)
+    return TokenInfluence(physical(positions, data.box), change[:, 0], change[:, 1] if surrogate.task == "rollout" else None)
 
 
 def _noise(shape: torch.Size, seed: int) -> Float[Tensor, "token channel"]:

@@ -54,10 +54,10 @@ def evaluate(
         raise InputError("batch_size", expected="at least 1", got=str(batch_size), fix="8 is a good start.")
     check_fits(surrogate, file)
     check_times(surrogate, file)
-    card = surrogate.card
-    data = Dataset(file, split, fields=[field.name for field in card.fields], frame_stride=frame_stride)
+    fields, mean = surrogate.description.fields, surrogate.translator.statistics.mean
+    data = Dataset(file, split, fields=surrogate.description.field_names, frame_stride=frame_stride)
     most = int(file.num_points[data.indices].max())
-    padding = (torch.tensor(card.statistics.mean, dtype=torch.float64), most) if legacy_padding_metric else None
+    padding = (torch.tensor(mean, dtype=torch.float64), most) if legacy_padding_metric else None
     grid = _spectral_grid(data)
     ours, reference = _Sums(padding, grid), _Sums(padding, None)
     drift = _DriftSums(surrogate, data)
@@ -73,12 +73,12 @@ def evaluate(
         start = time.perf_counter()
         answer = answers(surrogate, given)
         measured += [(time.perf_counter() - start) / len(batch)] * len(batch)
-        fields = batch.fields.double()
-        target = fields[:, 1:] if surrogate.task == "rollout" else fields
+        truth = batch.fields.double()
+        target = truth[:, 1:] if surrogate.task == "rollout" else truth
         real = answer if batch.mask is None else answer.masked_fill(~batch.mask[:, None, :, None], 0.0)
         diverged |= _first_nonfinite(batch, real)
         ours.add(answer, target, batch.mask)
-        reference.add(_known_in_advance(surrogate, fields, target), target, batch.mask)
+        reference.add(_known_in_advance(surrogate, truth, target), target, batch.mask)
         drift.add(batch, answer)
         trajectories += batch.samples.tolist()
         if observe is not None:
@@ -87,8 +87,8 @@ def evaluate(
             progress(len(measured), len(data))
     frame_times = (data.times - data.times[0])[1 if surrogate.task == "rollout" else 0 :]
     return Evaluation(
-        **ours.scores(card.fields),
-        data=file.header.name,
+        **ours.scores(fields),
+        data=data.description.name,
         fingerprint=file.fingerprint,
         split=data.split,
         num_samples=len(data),
@@ -99,9 +99,7 @@ def evaluate(
         diverged_frames=diverged,
         trajectories=tuple(trajectories),
         sample_errors=tuple(ours.sample_errors()),
-        baseline=Baseline(
-            **reference.scores(card.fields), kind="persistence" if surrogate.task == "rollout" else "training mean"
-        ),
+        baseline=Baseline(**reference.scores(fields), kind="persistence" if surrogate.task == "rollout" else "training mean"),
         conserved=drift.found(),
         timing=_timing(surrogate, measured, drift.solver_seconds, batch_size),
     )
@@ -109,7 +107,7 @@ def evaluate(
 
 def data_of(surrogate: Surrogate, run: Path, data: Path | None = None) -> tuple[DataFile, int]:
     """The file to evaluate on, by default the one of the training, and the training's stride of frames."""
-    trained = surrogate.card.provenance.get("recipe", {}).get("data", {})
+    trained = surrogate.description.provenance.get("recipe", {}).get("data", {})
     if data is None and "file" not in trained:
         raise FileError(run, "does not say what it was trained on", fix="Name a data file with --data.")
     return DataFile(data or trained["file"]), trained.get("frame_stride", 1)
@@ -117,12 +115,12 @@ def data_of(surrogate: Surrogate, run: Path, data: Path | None = None) -> tuple[
 
 def check_fits(surrogate: Surrogate, file: DataFile) -> None:
     """The file has the surrogate's dimension, fields, features and node types; another box is only warned of."""
-    card, header = surrogate.card, file.header
-    if len(header.lower) != len(card.lower):
-        raise FileError(file.path, f"is {len(header.lower)}-D, and the surrogate is {len(card.lower)}-D", fix="Choose another.")
-    wanted = {"fields": (card.fields, header.fields)}
-    if surrogate.task == "steady" and card.feature_statistics is not None:
-        wanted["features"] = (card.features, header.features)
+    trained, given = surrogate.description, file.description
+    if given.box.dim != trained.box.dim:
+        raise FileError(file.path, f"is {given.box.dim}-D, and the surrogate is {trained.box.dim}-D", fix="Choose another.")
+    wanted = {"fields": (trained.fields, given.fields)}
+    if surrogate.task == "steady" and surrogate.translator.feature_statistics is not None:
+        wanted["features"] = (trained.features, given.features)
     for part, (needed, known) in wanted.items():
         names, there = [field.name for field in needed], [field.name for field in known]
         if not set(names) <= set(there) or (part == "features" and names != there):
@@ -132,11 +130,11 @@ def check_fits(surrogate: Surrogate, file: DataFile) -> None:
                 part=part,
                 fix="Choose a file with the same names.",
             )
-    if surrogate.takes_node_types and "node_type" not in header.arrays:
+    if surrogate.takes_node_types and "node_type" not in file.mesh_arrays:
         raise FileError(file.path, "has no node types, and the surrogate was trained with them", fix="Choose another file.")
-    if header.box != card.box:
+    if given.box != trained.box:
         warnings.warn(
-            f"{file.path}: its box is {header.box}, and the surrogate was trained in {card.box}, whose coordinates are used.",
+            f"{file.path}: its box is {given.box}, and the surrogate was trained in {trained.box}, whose coordinates are used.",
             TrainingRangeWarning,
             stacklevel=3,
         )
@@ -214,10 +212,9 @@ class _DriftSums:
 
     def __init__(self, surrogate: Surrogate, data: Dataset) -> None:
         self._data = data
-        wanted = data.file.header.conserved if surrogate.task == "rollout" else ()
-        self._names = [name for name in wanted if name in data.fields]
+        description = data.description
+        self._names = list(description.conserved) if surrogate.task == "rollout" else []
         self._places = [data.fields.index(name) for name in self._names]
-        description = data.file.description
         self._shared = None if description.points is None else self._weights(description.points, description.cells)
         self._kind: Literal["mean over points", "cell measures"] = "mean over points"
         self._drifts: list[Tensor] = []
@@ -261,7 +258,7 @@ class _DriftSums:
     def _weights(self, points: np.ndarray, cells: np.ndarray | None) -> Tensor | None:
         if cells is None or not self._names:
             return None
-        found = cell_weights(self._data.box.to_unit(points), cells, self._data.file.header.periodic)
+        found = cell_weights(self._data.box.to_unit(points), cells, self._data.description.periodic)
         return None if found is None or not found.sum() > 0 else torch.from_numpy(found / found.sum())
 
 
@@ -279,12 +276,12 @@ def answers(surrogate: Surrogate, batch: Batch) -> Tensor:
 def _known_in_advance(surrogate: Surrogate, fields: Tensor, target: Tensor) -> Tensor:
     if surrogate.task == "rollout":
         return fields[:, :1].expand_as(target)
-    return fields.new_tensor(surrogate.card.statistics.mean).expand_as(target)
+    return fields.new_tensor(surrogate.translator.statistics.mean).expand_as(target)
 
 
 def for_surrogate(surrogate: Surrogate, data: Dataset, batch: Batch) -> Batch:
     """The batch in the frames and in the unit coordinates of the surrogate, on its device."""
-    box, points = surrogate.card.box, batch.points
+    box, points = surrogate.description.box, batch.points
     if box != data.box:
         points = torch.from_numpy(box.to_unit_inside(data.box.to_physical(points.double()).numpy())).float()
     steps = surrogate.in_frames(data.times - data.times[0])
@@ -328,8 +325,8 @@ def _timing(surrogate: Surrogate, measured: list[float], solver: list[float], ba
 
 def _spectral_grid(data: Dataset) -> tuple[int, ...] | None:
     """The file's grid, where it is full, uniform and periodic along all axes."""
-    shape = data.file.header.grid_shape
-    if shape is None or data.points is None or not all(data.file.header.periodic) or math.prod(shape) != len(data.points):
+    shape, periodic = data.description.grid_shape, data.description.periodic
+    if shape is None or data.points is None or not all(periodic) or math.prod(shape) != len(data.points):
         return None
     if len(shape) != data.points.shape[1]:
         return None
@@ -343,8 +340,8 @@ def check_times(surrogate: Surrogate, file: DataFile) -> None:
     if (task == "rollout" and frames < 2) or (task == "steady" and frames > 1):
         wanted = "at least 2 frames, the first of which is given" if task == "rollout" else "a steady problem, one frame"
         raise FileError(file.path, f"the surrogate needs {wanted}, got {frames}", part="times", fix="Choose another file.")
-    trained, asked = (surrogate.card.num_frames - 1) * surrogate.card.spacing, float(file.times[-1] - file.times[0])
-    if task == "rollout" and asked > trained * (1 + 1e-6) and file.fingerprint != surrogate.card.provenance.get("data"):
+    trained, asked = surrogate.description.times[-1], float(file.times[-1] - file.times[0])
+    if task == "rollout" and asked > trained * (1 + 1e-6) and file.fingerprint != surrogate.description.provenance.get("data"):
         warnings.warn(
             f"{file.path}: its times reach {asked:g} after the first; the surrogate was trained to {trained:g}.",
             TrainingRangeWarning,

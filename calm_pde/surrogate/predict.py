@@ -95,7 +95,7 @@ def _check_few(count: int, out: Path) -> None:
 
 
 def _query_mesh(path: Path, surrogate: Surrogate) -> Mesh:
-    dim = surrogate.card.box.dim
+    dim = surrogate.description.box.dim
     if path.suffix not in (".npy", ".npz"):
         return read_mesh(path, dim)
     points = array_points(path, dim)
@@ -164,7 +164,7 @@ def _layers(surrogate: Surrogate) -> dict[str, np.ndarray]:
     """The learned query points of each layer of a CALM-PDE, physical; what left a periodic box comes in on its other side."""
     if not isinstance(surrogate.model, CalmPDE):
         return {}
-    box = surrogate.card.box
+    box = surrogate.description.box
     found = {}
     for name, weight in own_queries(surrogate.model.state_dict()).items():
         unit = weight.double().cpu().numpy()

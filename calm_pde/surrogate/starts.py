@@ -58,19 +58,17 @@ class Starts:
 
 
 def _described(surrogate: Surrogate, name: str, origin: dict[str, Any], **more: Any) -> Description:
-    card = surrogate.card
+    trained = surrogate.description
     weights = {name: value.detach().cpu().numpy() for name, value in surrogate.model.state_dict().items()}
-    trained = {key: card.provenance[key] for key in ("data", "seed", "versions") if key in card.provenance}
-    recipe = card.provenance.get("recipe")
-    trained |= {"recipe": recipe["name"]} if isinstance(recipe, dict) and "name" in recipe else {}
-    named = {"kind": card.kind, "weights": digest(weights).hex(), **trained}
-    return Description(
+    known = {key: trained.provenance[key] for key in ("data", "seed", "versions") if key in trained.provenance}
+    recipe = trained.provenance.get("recipe")
+    known |= {"recipe": recipe["name"]} if isinstance(recipe, dict) and "name" in recipe else {}
+    named = {"kind": surrogate.card.kind, "weights": digest(weights).hex(), **known}
+    return replace(
+        trained,
         name=f"{name}, predicted",
-        fields=card.fields,
-        box=card.box,
         times=np.zeros(1),
-        node_types=card.node_types,
-        features=card.features if surrogate.task == "steady" else (),
+        features=trained.features if surrogate.task == "steady" else (),
         provenance={"source": "predicted", "surrogate": named, "input": origin},
         **more,
     )
@@ -83,20 +81,20 @@ def file_starts(path: Path, surrogate: Surrogate, split: Split | None) -> Starts
     indices = np.arange(len(file)) if split is None else file.indices(split)
     if not len(indices):
         raise FileError(path, f"holds no {split} trajectories", fix=f"Choose another of {', '.join(SPLITS)}.")
-    known, header = file.description, file.header
-    names = [field.name for field in surrogate.card.fields]
-    places = [[field.name for field in header.fields].index(name) for name in names]
+    names = surrogate.description.field_names
+    places = [file.description.field_names.index(name) for name in names]
+    known = file.description.of(names)
     takes_kinds = surrogate.takes_node_types
     described = _described(
         surrogate,
-        header.name,
+        known.name,
         {"name": path.name, "fingerprint": file.fingerprint},
         points=known.points,
         cells=known.cells,
         node_type=known.node_type if takes_kinds else None,
-        parameters=header.parameters,
-        conserved=tuple(name for name in header.conserved if name in names),
-        grid_shape=header.grid_shape,
+        parameters=known.parameters,
+        conserved=known.conserved,
+        grid_shape=known.grid_shape,
     )
 
     def trajectories() -> Iterator[Trajectory]:
@@ -119,11 +117,11 @@ def array_starts(path: Path, surrogate: Surrogate) -> Starts:
     for name in found:
         if name not in _ARRAYS:
             raise FileError(path, "is not known", part=f"array {name}", fix=suggestion(name, list(_ARRAYS)))
-    steady, card = surrogate.task == "steady", surrogate.card
-    points = _cloud(path, _wanted(path, found, "points"), card.box.dim)
-    initial = found.get("initial") if steady and not card.features else _wanted(path, found, "initial")
-    names = [field.name for field in (card.features if steady else card.fields)]
-    channels = len(names) or card.box.dim
+    steady, trained = surrogate.task == "steady", surrogate.description
+    points = _cloud(path, _wanted(path, found, "points"), trained.box.dim)
+    initial = found.get("initial") if steady and not trained.features else _wanted(path, found, "initial")
+    names = [field.name for field in (trained.features if steady else trained.fields)]
+    channels = len(names) or trained.box.dim
     wanted = (points.shape[-2], channels)
     if initial is not None and (initial.ndim not in (2, 3) or initial.shape[-2:] != wanted):
         listed = ", ".join(names) or "the coordinates"

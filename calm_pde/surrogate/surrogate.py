@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import Statistics
 from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
@@ -20,7 +19,9 @@ from calm_pde.geometry import Box
 from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
 from calm_pde.records.arrays import check_plain
 from calm_pde.records.batch import Batch
-from calm_pde.records.description import Field
+from calm_pde.records.description import Description, Field, LaterNames
+from calm_pde.records.inputs import Inputs
+from calm_pde.surrogate.translator import Translator
 from calm_pde.types import Float, Tensor
 
 _SLACK = 0.05  # of the training range: how far a value may leave it without a warning
@@ -28,8 +29,8 @@ _ROUNDING = 1e-6  # of a value: what float32 may have done to a channel that is 
 _WHOLE = 1e-6  # of a frame, or of a time in frames beyond the first: what is so near to a whole number of frames is one
 
 
-class Card(Config):
-    """What stands in surrogate.json beside the weights."""
+class Card(LaterNames):
+    """What stands in surrogate.json beside the weights; it spells the description of the data too."""
 
     kind: str
     model: dict[str, Any]
@@ -53,6 +54,24 @@ class Card(Config):
     def box(self) -> Box:
         return Box(self.lower, self.upper, self.periodic)
 
+    @property
+    def description(self) -> Description:
+        """What the surrogate knows of the data that it was trained on; its times are those of evenly spaced frames."""
+        return Description(
+            name="",
+            fields=self.fields,
+            box=self.box,
+            times=self.spacing * np.arange(self.num_frames),
+            node_types=self.node_types,
+            features=self.features,
+            provenance=self.provenance,
+            **self.later_names,
+        )
+
+    def written(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        return self.model_dump(mode="json", exclude=self.unwritten)
+
 
 def card_of(
     kind: str,
@@ -62,46 +81,56 @@ def card_of(
     provenance: dict[str, Any],
 ) -> Card:
     """The card of a model trained on a data set."""
-    header = dataset.file.header
-    chosen = {field.name: field for field in header.fields}
+    description = dataset.description
+    box = description.box
     return Card(
         kind=kind,
         model=config.model_dump(mode="json"),
-        fields=tuple(chosen[name] for name in dataset.fields),
-        features=header.features,
-        lower=header.lower,
-        upper=header.upper,
-        periodic=header.periodic,
-        spacing=dataset.spacing,
-        num_frames=dataset.num_frames,
+        fields=description.fields,
+        features=description.features,
+        lower=tuple(box.lower),
+        upper=tuple(box.upper),
+        periodic=description.periodic,
+        spacing=description.spacing,
+        num_frames=len(description.times),
         statistics=statistics[0],
         feature_statistics=statistics[1],
-        node_types=header.node_types,
+        node_types=description.node_types,
+        signals=description.signals,
+        prescribed=description.prescribed,
+        symmetries=description.symmetries,
         provenance=provenance,
     )
 
 
 class Surrogate:
-    """A trained model in physical units and coordinates: numpy in, numpy out."""
+    """A trained model in physical units and coordinates: numpy in, numpy out.
+
+    `description` says what data it was trained on, `translator` is the way from such data to the model and back.
+    """
 
     def __init__(self, model: Model, card: Card) -> None:
-        self.model, self.card = model, card
+        self.model, self.card, self.description = model, card, card.description
+        self.translator = Translator(model.config, card.statistics, card.feature_statistics)
 
     @property
     def task(self) -> str:
-        return getattr(self.model.config, "task", "rollout")
+        return self.translator.task
 
     @property
     def takes_node_types(self) -> bool:
-        """Whether the model was made for them; a data file may have them nevertheless."""
-        return bool(getattr(self.model.config, "node_types", ()))
+        return self.translator.takes_node_types
 
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.model.parameters()).dtype
+
     def save(self, path: str | Path) -> None:
-        write_folder(Path(path), {"weights": dict(self.model.state_dict())}, {"surrogate": self.card.model_dump(mode="json")})
+        write_folder(Path(path), {"weights": dict(self.model.state_dict())}, {"surrogate": self.card.written()})
 
     @classmethod
     def load(cls, path: str | Path) -> Surrogate:
@@ -126,25 +155,15 @@ class Surrogate:
         load_weights(model, folder.tensors("weights"), path / "weights.safetensors")
         return cls(model.eval(), card)
 
-    def normalized_input(self, batch: Batch, dtype: torch.dtype) -> Tensor:
-        """What the model is given of a batch: frame 0, or the features of a steady problem."""
-        if self.task != "steady":
-            return self.card.statistics.normalized(batch.fields[:, 0].to(dtype))
-        if batch.features is None or self.card.feature_statistics is None:
-            return batch.points.to(dtype).expand(len(batch), *batch.points.shape[-2:])
-        return self.card.feature_statistics.normalized(batch.features.to(dtype))
-
     @torch.no_grad()
     def rollout(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
         """All frames of each window in physical units, the given one as the model sees it."""
-        dtype = next(self.model.parameters()).dtype
-        given, points = self.normalized_input(batch, dtype), batch.points.to(dtype)
-        kinds = batch.node_type if self.takes_node_types else None
+        given = self.translator.inputs(batch, self.dtype)
         if self.task == "rollout":
-            out = self.model.rollout(given, points, batch.times[1:].tolist(), batch.mask, kinds)
+            out = self.model.rollout(given.values, given.points, batch.times[1:].tolist(), **given.told)
         else:
-            out = self.model(given, points, mask=batch.mask, node_type=kinds)
-        return self.card.statistics.physical(out)
+            out = self.model(given.values, given.points, **given.told)
+        return self.translator.physical(out)
 
     def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
         """The frames after the first of each window (all of it for a steady problem or an autoencoder), in physical units."""
@@ -174,20 +193,15 @@ class Surrogate:
         cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
         state = self._state(initial, points)
         single = state.ndim == 2
-        state = state[None] if single else state
-        kinds = self._kinds(node_type)
-        steps = self._steps(times)
+        given = Inputs(state[None] if single else state, cloud, node_type=self._kinds(node_type))
+        wanted, places = self._asked(self._steps(times))
         with torch.no_grad():
-            if self.task == "rollout":
-                wanted, places = self._asked(steps)
-                found = self.model(state, cloud, queries=asked, node_type=kinds, **wanted)[:, places]
-            else:
-                found = self.model(state, cloud, queries=asked, node_type=kinds)
+            found = self.model(given.values, given.points, queries=asked, **given.told, **wanted)[:, places]
         return self._answer(found, times, single, allow_nonfinite)
 
     def _answer(self, found: Tensor, times: Any, single: bool, allow_nonfinite: bool) -> np.ndarray:
         """What the model says, (batch, time, query, channel), in physical units."""
-        out = self.card.statistics.physical(found).cpu().numpy()
+        out = self.translator.physical(found).cpu().numpy()
         if not allow_nonfinite:
             for number, answer in enumerate(out):
                 check_answer(answer, self.asked_times(times), None if single else number)
@@ -201,6 +215,8 @@ class Surrogate:
 
     def _asked(self, steps: list[float]) -> tuple[dict[str, Any], slice | list[int]]:
         """What to ask the model for, and where the steps stand in its answer."""
+        if self.task != "rollout":
+            return {}, slice(None)
         if steps == [float(step) for step in range(1, len(steps) + 1)]:
             return {"num_steps": len(steps)}, slice(None)
         if isinstance(self.model, CalmPDE):
@@ -222,7 +238,7 @@ class Surrogate:
                 raise InputError("times", expected="none of a surrogate without time", got=str(times), fix="Leave times out.")
             return np.zeros(0)
         if times is None:
-            return self.card.spacing * np.arange(1, self.card.num_frames)
+            return self.description.times[1:]
         found = _numbers("times", times)
         if found.ndim != 1 or not len(found) or (np.diff(found, prepend=0.0) <= 0).any():
             raise InputError(
@@ -265,13 +281,14 @@ class Surrogate:
         return steps
 
     def _state(self, initial: Any, points: Any) -> Tensor:
-        stats, names = (self.card.statistics, self.card.fields)
+        """What the model is given of a user's initial state, or of features, once they are found fit."""
+        stats, names = self.translator.given_statistics, self.description.fields
         if self.task == "steady":
             if initial is None:
                 initial = np.asarray(points)
-            stats, names = self.card.feature_statistics, self.card.features
+            names = self.description.features
         values, count = _numbers("initial", initial), np.shape(points)[-2]
-        channels = len(names) if names else len(self.card.lower)
+        channels = len(names) if names else self.description.box.dim
         if values.ndim not in (2, 3) or values.shape[-2:] != (count, channels):
             expected = ", ".join(field.name for field in names) or "coordinates"
             raise InputError(
@@ -288,10 +305,10 @@ class Surrogate:
         if len(outside):
             which = ", ".join(names[place].name for place in outside)
             warnings.warn(f"initial: {which} leaves the range seen in training.", TrainingRangeWarning, stacklevel=3)
-        return stats.normalized(self._tensor(values))
+        return self.translator.given(self._tensor(values))
 
     def _unit(self, name: str, points: Any) -> Tensor:
-        values, dim = _numbers(name, points), self.card.box.dim
+        values, dim = _numbers(name, points), self.description.box.dim
         if values.ndim not in (2, 3) or values.shape[-1] != dim or not values.size:
             raise InputError(
                 name,
@@ -299,11 +316,10 @@ class Surrogate:
                 got=f"shape {values.shape}",
                 fix=f"The surrogate lives in {dim}-D; give the physical coordinates of each point.",
             )
-        return self._tensor(self.card.box.to_unit_inside(values))
+        return self._tensor(self.description.box.to_unit_inside(values))
 
     def _tensor(self, values: np.ndarray) -> Tensor:
-        dtype = next(self.model.parameters()).dtype
-        return torch.as_tensor(np.ascontiguousarray(values), dtype=dtype, device=self.device)
+        return torch.as_tensor(np.ascontiguousarray(values), dtype=self.dtype, device=self.device)
 
     def _kinds(self, node_type: Any) -> Tensor | None:
         if node_type is None:
@@ -350,8 +366,7 @@ class BakedSurrogate:
         """As `Surrogate.solve`, on the points and queries that were baked."""
         state = self.surrogate._state(initial, self.points)
         single = state.ndim == 2
-        steps = self.surrogate._steps(times)
-        asked = self.surrogate._asked(steps)[0] if self.surrogate.task == "rollout" else {}
+        asked, _ = self.surrogate._asked(self.surrogate._steps(times))
         found = self.baked(state[None] if single else state, **asked)
         return self.surrogate._answer(found, times, single, allow_nonfinite)
 

@@ -194,12 +194,9 @@ class Trainer:
 
     def _training_frames(self) -> Iterator[Frames]:
         """All training trajectories, whole and in order; every process goes through all of them."""
-        dtype = next(self.model.parameters()).dtype
         for batch in self.data.batches(grouped(whole_windows(len(self.data), self.data.num_frames), self.config.batch_size)):
             batch = self._finite(batch).to(self.processes.device)
-            kinds = batch.node_type if self.surrogate.takes_node_types else None
-            values = self.surrogate.card.statistics.normalized(batch.fields.to(dtype))
-            yield Frames(values, batch.points.to(dtype), batch.mask, kinds)
+            yield self.surrogate.translator.frames(batch, self.surrogate.dtype)
 
     @torch.no_grad()
     def validate(self) -> float:

@@ -46,24 +46,22 @@ class Objective:
     def losses(self, batch: Batch, epoch: int = 0, offset: np.ndarray | None = None) -> Float[Tensor, "batch"]:
         """Mean over frames and channels of the relative L2 error of normalized fields, per window."""
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
-        points = batch.points.to(dtype)
+        frames = self.surrogate.translator.frames(batch, dtype)
         if offset is not None:
-            points = points + points.new_tensor(offset)
-        target = self.surrogate.card.statistics.normalized(batch.fields.to(dtype))
-        frames = Frames(target, points, batch.mask, batch.node_type if self.surrogate.takes_node_types else None)
+            frames = frames._replace(points=frames.points + frames.points.new_tensor(offset))
         model, stage = self.surrogate.model, self.plan.span(epoch).stage
-        with self._autocast(points.device), nullcontext() if offset is None else _shifted_on_purpose():
+        with self._autocast(frames.points.device), nullcontext() if offset is None else _shifted_on_purpose():
             if stage is not None and isinstance(model, Staged):
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
             predicted = self._predicted(batch, frames, epoch).to(dtype)
-        target = target[:, -predicted.shape[1] :]
+        target = frames.values[:, -predicted.shape[1] :]
         return relative_l2_loss(predicted, target, batch.mask, spacetime=self.config.reduction == "spacetime")
 
     def _predicted(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
         """The last frames of each window, normalized: all of them that are in the loss."""
         surrogate = self.surrogate
         model, task, (_, points, mask, kinds) = surrogate.model, surrogate.task, frames
-        given = surrogate.normalized_input(batch, points.dtype)
+        given = surrogate.translator.inputs(batch, points.dtype).values
         if task == "steady":
             return model(self._noisy(given[:, None], batch, epoch)[:, 0], points, mask=mask, node_type=kinds)
         if isinstance(model, Stepwise) and self.config.feeding != "rollout":

@@ -273,6 +273,21 @@ def test_a_saved_surrogate_answers_the_same(surrogate, tmp_path):
         np.testing.assert_array_equal(loaded.solve(STATE, POINTS, [0.3, 2.0]), surrogate.solve(STATE, POINTS, [0.3, 2.0]))
 
 
+def test_what_it_was_trained_on_is_one_description(tmp_path):
+    """The same before and after saving; names that format 1 did not know stand in the folder only where there are some."""
+    later = {"signals": ("pump",), "prescribed": ("v",), "symmetries": ("reflection",)}
+    for more in ({}, later):
+        small = small_surrogate(node_types=(0, 4), **more)
+        small.save(tmp_path / "folder")
+        assert set(json.loads((tmp_path / "folder" / "surrogate.json").read_text())) & set(later) == set(more)
+        for known in (small.description, Surrogate.load(tmp_path / "folder").description):
+            assert known.fields == (Field(name="u", unit="m/s"), Field(name="v"))
+            assert (known.box, known.node_types) == (BOX, {0: "type 0", 4: "type 4"})
+            assert known.provenance == {"data": "00", "seed": 3}
+            np.testing.assert_array_equal(known.times, [0.0, 0.5, 1.0, 1.5, 2.0])
+            assert {name: getattr(known, name) for name in later} == dict.fromkeys(later, ()) | more
+
+
 def test_queries_that_started_on_a_mesh_load_without_it(tmp_path):
     small = small_surrogate()
     content = small.card.model | {"encoder": small.card.model["encoder"] | {"mesh_prior": [True]}}

@@ -47,7 +47,7 @@ def measured(run: Path) -> Measured:
 def measure(run: Path) -> Measured:
     """In this process, with the threads that the run was given."""
     surrogate = Surrogate.load(run)
-    recipe = Recipe.model_validate(surrogate.card.provenance["recipe"])
+    recipe = Recipe.model_validate(surrogate.description.provenance["recipe"])
     with threads(recipe.train.threads):
         return _measured(surrogate, recipe, run)
 
@@ -56,7 +56,7 @@ def _measured(surrogate: Surrogate, recipe: Recipe, run: Path) -> Measured:
     if torch.cuda.is_available():
         surrogate.model.cuda()
     file, stride = data_of(surrogate, run)
-    data = Dataset(file, "test", fields=[field.name for field in surrogate.card.fields], frame_stride=stride)
+    data = Dataset(file, "test", fields=surrogate.description.field_names, frame_stride=stride)
     windows = whole_windows(min(BATCH, len(data)), data.num_frames)
     batch = for_surrogate(surrogate, data, next(iter(data.batches(grouped(windows, BATCH)))))
     peak = peak_of(lambda: answers(surrogate, batch))

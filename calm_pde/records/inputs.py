@@ -1,0 +1,33 @@
+"""What a model is given: one record, in unit coordinates and normalized values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calm_pde.types import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A state on points and all that a model is told beside it; None where there is nothing of a kind, or it is not told.
+
+    Args:
+        points: with a batch axis where each sample has its own mesh.
+        cells: the corners of each cell, for models that need the edges of a mesh.
+        mask: True where a point is real; None where all points are.
+        node_type: the data file's code of each point, (point,) or (batch, point).
+    """
+
+    values: Float[Tensor, "batch point channel"]
+    points: Float[Tensor, "*cloud point dim"]
+    cells: Int[Tensor, "*cloud cell corner"] | None = None
+    mask: Bool[Tensor, "batch point"] | None = None
+    node_type: Int[Tensor, "..."] | None = None
+    features: Float[Tensor, "batch point feature"] | None = None
+    parameters: Float[Tensor, "batch parameter"] | None = None
+    signals: Float[Tensor, "batch time signal"] | None = None
+
+    @property
+    def told(self) -> dict[str, Tensor | None]:
+        """What every model takes by name beside values and points."""
+        return {"mask": self.mask, "node_type": self.node_type}
