@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from calm_pde.cli import train_recipe
+from calm_pde.cli.train import train_recipe
 from calm_pde.data.arrays import from_arrays
 from calm_pde.errors import CalmError, ConfigError, FileError
 from calm_pde.files.locks import held

@@ -1,0 +1,52 @@
+"""`calm bench`: models compared on data sets, or in time and memory alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+
+from calm_pde.bench.measured.speed import speed
+from calm_pde.bench.runs.job import SuiteJob
+from calm_pde.bench.runs.suite import load_suite
+
+
+def bench(
+    suite: tyro.conf.Positional[str],
+    small: bool = False,
+    out: Path | None = None,
+    only: tuple[str, ...] = (),
+    list: bool = False,
+    index: int | None = None,
+    prepare: bool = False,
+    steps: int | None = None,
+    repeats: int = 5,
+) -> None:
+    """Train many models on many data sets and compare them; or, with `speed`, their time and memory alone.
+
+    Interrupted and started again, it goes on; finished runs are kept.
+
+    Args:
+        suite: A shipped suite, a .yaml file of your own, or `speed`.
+        small: Everything small: tiny data, small presets, a few steps.
+        out: The folder of the campaign; by default bench/SUITE.
+        only: Names of models and data sets; the others are left for later.
+        list: Say which runs there are, and what is known of them.
+        index: Do one run of the list, for an array of jobs.
+        prepare: Only make the data files that are missing.
+        steps: Train every run for so many steps, instead of the suite's minutes or epochs.
+        repeats: speed: how often each step is timed.
+    """
+    folder = out or Path("bench") / f"{Path(suite).stem}{'_small' if small else ''}"
+    if suite == "speed":
+        written = speed(folder, Console(), small=small, repeats=repeats, only=only)
+        Console().print(f"The table is in {written}", highlight=False, soft_wrap=True)
+        return
+    job = SuiteJob(load_suite(suite), folder, Console(), small=small, steps=steps)
+    if list:
+        job.show_runs()
+    elif prepare:
+        job.campaign.prepare()
+    else:
+        job.run(only, index)

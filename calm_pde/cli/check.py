@@ -1,0 +1,57 @@
+"""`calm check`: whether a data file is fit for training."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from calm_pde.data import check as data_check
+from calm_pde.data.picture import trajectory_picture
+from calm_pde.data.storage import DataFile
+from calm_pde.errors import CalmError
+from calm_pde.models import CalmConfig
+from calm_pde.models.calm.memory import predicted_peak
+
+
+def check(
+    file: tyro.conf.Positional[Path], picture: Path | None = None, trajectory: int = 0, preset: str | None = None
+) -> None:
+    """Say in plain words whether a data file is fit for training; exit code 1 if something is wrong.
+
+    Args:
+        file: The data file.
+        picture: Where to draw one trajectory; by default beside the file, with the ending .png.
+        trajectory: Which one to draw.
+        preset: Also tell the memory that training this preset on the file would take.
+    """
+    console = Console()
+    opened = DataFile(file)
+    wrong = 0
+    for finding in data_check.check(opened):
+        mark = {"good": "[green]good    [/]", "doubtful": "[yellow]doubtful[/]", "wrong": "[red]wrong   [/]"}[finding.level]
+        console.print(f"{mark} {escape(finding.subject)}: {escape(finding.text)}", highlight=False, soft_wrap=True)
+        wrong += finding.level == "wrong"
+    if preset is not None:
+        console.print(f"[green]good    [/] {preset}: {_preset_needs(opened, preset)}", highlight=False, soft_wrap=True)
+    drawn = picture or file.with_suffix(".png")
+    trajectory_picture(opened, trajectory).savefig(drawn, dpi=110)
+    console.print(f"A picture of trajectory {trajectory} is in {drawn}", highlight=False, soft_wrap=True)
+    verdict = "Something is wrong; see above." if wrong else "Ready to train."
+    console.print(verdict, style="red" if wrong else "green", highlight=False)
+    if wrong:
+        sys.exit(1)
+
+
+def _preset_needs(file: DataFile, preset: str) -> str:
+    config = CalmConfig.preset(preset)
+    dim = len(file.header.lower)
+    if config.dim != dim:
+        raise CalmError(f"preset: {preset} is {config.dim}-D, and {file.path} is {dim}-D. Choose a preset of that dimension.")
+    channels = len(file.header.fields)
+    model = CalmConfig.preset(preset, in_channels=channels, out_channels=channels).build()
+    peak = predicted_peak(model, int(file.num_points.max()), 1, max(1, len(file.times) - 1))
+    return f"a training step of one trajectory takes {peak / 2**20:.0f} MiB"

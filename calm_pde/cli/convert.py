@@ -1,0 +1,33 @@
+"""`calm convert`: published files and arrays as data files."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from rich.console import Console
+
+from calm_pde.config import Config
+from calm_pde.data.readers.base import Reader
+from calm_pde.data.writing import write
+from calm_pde.progress import progress
+from calm_pde.train.making import announce
+
+
+class Output(Config):
+    out: Path
+    """The data file to write."""
+    overwrite: bool = False
+    """Replace a file that exists."""
+
+
+def convert(kind: str, reader: Reader, output: Output) -> None:
+    """Turn published files or your own arrays into a data file."""
+    console = Console()
+    source = reader.source()
+    if "checksums" in source.description.provenance:
+        console.print(f"checksums: {source.description.provenance['checksums']}", highlight=False)
+    with progress(f"convert {kind}", console) as show:
+        done = itertools.count(1)
+        file = write(source, output.out, output.overwrite, lambda _: show(next(done), source.count))
+    announce(file, console)
