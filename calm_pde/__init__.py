@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any
 from calm_pde import errors
 
 if TYPE_CHECKING:
+    from calm_pde.bench.runs.job import Comparison, compare
     from calm_pde.data.arrays import from_arrays
+    from calm_pde.data.convert import convert
     from calm_pde.data.dataset import Dataset
+    from calm_pde.data.generate import generate
     from calm_pde.data.storage import DataFile
     from calm_pde.geometry import Box
+    from calm_pde.metrics.scores import Evaluation
     from calm_pde.models import CalmConfig, CalmPDE
     from calm_pde.models.calm.layer import CalmLayer
     from calm_pde.records.batch import Batch
+    from calm_pde.report.page import Report, write_report
     from calm_pde.surrogate import Surrogate
+    from calm_pde.surrogate.evaluate import evaluate
+    from calm_pde.surrogate.predict import predict
+    from calm_pde.train.fit import Run, fit
 
 __version__ = "0.1.0"
 
@@ -25,11 +33,22 @@ __all__ = [
     "CalmConfig",
     "CalmLayer",
     "CalmPDE",
+    "Comparison",
     "DataFile",
     "Dataset",
+    "Evaluation",
+    "Report",
+    "Run",
     "Surrogate",
+    "compare",
+    "convert",
     "errors",
+    "evaluate",
+    "fit",
     "from_arrays",
+    "generate",
+    "predict",
+    "write_report",
 ]
 
 _ROOMS = {
@@ -38,10 +57,21 @@ _ROOMS = {
     "CalmConfig": "models",
     "CalmLayer": "models.calm.layer",
     "CalmPDE": "models",
+    "Comparison": "bench.runs.job",
     "DataFile": "data.storage",
     "Dataset": "data.dataset",
+    "Evaluation": "metrics.scores",
+    "Report": "report.page",
+    "Run": "train.fit",
     "Surrogate": "surrogate",
+    "compare": "bench.runs.job",
+    "convert": "data.convert",
+    "evaluate": "surrogate.evaluate",
+    "fit": "train.fit",
     "from_arrays": "data.arrays",
+    "generate": "data.generate",
+    "predict": "surrogate.predict",
+    "write_report": "report.page",
 }
 
 

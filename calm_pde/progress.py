@@ -11,6 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 
+SILENT = Console(quiet=True, force_terminal=False)
+"""Where a library function speaks that nobody gave a console."""
+
 
 @contextmanager
 def progress(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from calm_pde.bench.measured.speed import speed
-from calm_pde.bench.runs.job import SuiteJob
+from calm_pde.bench.runs.job import SuiteJob, campaign_folder, compare
 from calm_pde.bench.runs.suite import load_suite
 
 
@@ -38,15 +38,16 @@ def bench(
         steps: Train every run for so many steps, instead of the suite's minutes or epochs.
         repeats: speed: how often each step is timed.
     """
-    folder = out or Path("bench") / f"{Path(suite).stem}{'_small' if small else ''}"
+    folder, console = out or campaign_folder(suite, small), Console()
     if suite == "speed":
-        written = speed(folder, Console(), small=small, repeats=repeats, only=only)
-        Console().print(f"The table is in {written}", highlight=False, soft_wrap=True)
+        written = speed(folder, console, small=small, repeats=repeats, only=only)
+        console.print(f"The table is in {written}", highlight=False, soft_wrap=True)
         return
-    job = SuiteJob(load_suite(suite), folder, Console(), small=small, steps=steps)
+    if not (list or prepare):
+        compare(suite, folder, small=small, steps=steps, only=only, index=index, console=console)
+        return
+    job = SuiteJob(load_suite(suite), folder, console, small=small, steps=steps)
     if list:
         job.show_runs()
-    elif prepare:
-        job.campaign.prepare()
     else:
-        job.run(only, index)
+        job.campaign.prepare()

@@ -12,9 +12,12 @@ from rich.markup import escape
 from calm_pde.data import check as data_check
 from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.storage import DataFile
-from calm_pde.errors import CalmError
+from calm_pde.errors import CalmError, InputError
+from calm_pde.files.atomic import check_free
 from calm_pde.models import CalmConfig
 from calm_pde.models.calm.memory import predicted_peak
+
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def check(
@@ -24,11 +27,17 @@ def check(
 
     Args:
         file: The data file.
-        picture: Where to draw one trajectory; by default beside the file, with the ending .png.
+        picture: Also draw one trajectory, to this file (.png, .pdf or .svg).
         trajectory: Which one to draw.
         preset: Also tell the memory that training this preset on the file would take.
     """
     console = Console()
+    if picture is not None:
+        if picture.suffix not in PICTURES:
+            raise InputError(
+                "picture", expected=f"a file name that ends in {', '.join(PICTURES)}", got=str(picture), fix="Choose one."
+            )
+        check_free([picture], overwrite=True)
     opened = DataFile(file)
     wrong = 0
     for finding in data_check.check(opened):
@@ -37,9 +46,9 @@ def check(
         wrong += finding.level == "wrong"
     if preset is not None:
         console.print(f"[green]good    [/] {preset}: {_preset_needs(opened, preset)}", highlight=False, soft_wrap=True)
-    drawn = picture or file.with_suffix(".png")
-    trajectory_picture(opened, trajectory).savefig(drawn, dpi=110)
-    console.print(f"A picture of trajectory {trajectory} is in {drawn}", highlight=False, soft_wrap=True)
+    if picture is not None:
+        trajectory_picture(opened, trajectory).savefig(picture, dpi=110)
+        console.print(f"A picture of trajectory {trajectory} is in {picture}", highlight=False, soft_wrap=True)
     verdict = "Something is wrong; see above." if wrong else "Ready to train."
     console.print(verdict, style="red" if wrong else "green", highlight=False)
     if wrong:
@@ -48,10 +57,10 @@ def check(
 
 def _preset_needs(file: DataFile, preset: str) -> str:
     config = CalmConfig.preset(preset)
-    dim = len(file.header.lower)
+    dim = file.description.box.dim
     if config.dim != dim:
         raise CalmError(f"preset: {preset} is {config.dim}-D, and {file.path} is {dim}-D. Choose a preset of that dimension.")
-    channels = len(file.header.fields)
+    channels = len(file.description.fields)
     model = CalmConfig.preset(preset, in_channels=channels, out_channels=channels).build()
     peak = predicted_peak(model, int(file.num_points.max()), 1, max(1, len(file.times) - 1))
     return f"a training step of one trajectory takes {peak / 2**20:.0f} MiB"

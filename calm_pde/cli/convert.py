@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 from rich.console import Console
 
 from calm_pde.config import Config
+from calm_pde.data import convert as data_convert
 from calm_pde.data.readers.base import Reader
-from calm_pde.data.writing import write
 from calm_pde.progress import progress
 from calm_pde.train.making import announce
 
@@ -28,6 +27,5 @@ def convert(kind: str, reader: Reader, output: Output) -> None:
     if "checksums" in source.description.provenance:
         console.print(f"checksums: {source.description.provenance['checksums']}", highlight=False)
     with progress(f"convert {kind}", console) as show:
-        done = itertools.count(1)
-        file = write(source, output.out, output.overwrite, lambda _: show(next(done), source.count))
+        file = data_convert.convert(source, output.out, overwrite=output.overwrite, progress=show)
     announce(file, console)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
 
 from calm_pde.cli.evaluate import evaluate
-from calm_pde.cli.report import report
-from calm_pde.cli.train import train_recipe
-from calm_pde.train.config import load_recipe
+from calm_pde.report.page import write_report
+from calm_pde.train.fit import fit
 
 
 def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | None = None) -> None:
@@ -20,13 +22,12 @@ def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | 
         epochs: Fewer epochs than the recipe's, for a quick look.
         samples: Fewer trajectories than the recipe's.
     """
-    recipe = load_recipe("navier_stokes_2d_demo", {"data": {"file": folder / "data.h5"}})
+    changes: dict[str, Any] = {"data": {"file": folder / "data.h5"}}
     if epochs is not None:
-        recipe = recipe.model_copy(update={"train": recipe.train.model_copy(update={"epochs": epochs})})
-    if samples is not None and recipe.data.generate is not None:
-        made = recipe.data.generate.model_copy(update={"samples": samples})
-        recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"generate": made})})
-    run = folder / "run"
-    train_recipe(recipe, run)
-    evaluate(run)
-    report(run, out=folder / "report.html")
+        changes["train"] = {"epochs": epochs}
+    if samples is not None:
+        changes["data"]["generate"] = {"samples": samples}
+    console = Console()
+    run = fit("navier_stokes_2d_demo", folder / "run", changes=changes, console=console)
+    evaluate(run.path)
+    write_report(run, folder / "report.html", console=console)

@@ -8,8 +8,8 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
-from calm_pde.files.folders import replace_file
-from calm_pde.metrics.scores import table
+from calm_pde.data.storage import DataFile
+from calm_pde.metrics.scores import Evaluation, table
 from calm_pde.progress import progress
 from calm_pde.surrogate import evaluate as evaluation
 from calm_pde.surrogate.surrogate import Surrogate
@@ -31,19 +31,22 @@ def evaluate(
         frame_stride: Take every so many-th frame; by default as in training.
         legacy_padding_metric: Count padded points as the published evaluation did, for comparison with it.
     """
-    console = Console()
-    surrogate = Surrogate.load(run)
-    file, stride = evaluation.data_of(surrogate, run, data)
+    console, surrogate = Console(), Surrogate.load(run)
+    file, _ = evaluation.data_of(surrogate, run, data)
     with progress("evaluate", console) as show:
         found = evaluation.evaluate(
             surrogate,
             file,
             split=split,
-            frame_stride=frame_stride or stride,
+            frame_stride=frame_stride,
             legacy_padding_metric=legacy_padding_metric,
             progress=show,
         )
+    tell(found, run, file, console, own=data is None)
+
+
+def tell(found: Evaluation, run: Path, file: DataFile, console: Console, *, own: bool) -> None:
+    """The table, and where the numbers are kept."""
     console.print(table(found))
-    out = run / ("evaluation.json" if data is None and split == "test" else f"evaluation_{file.path.stem}_{split}.json")
-    replace_file(out, found.model_dump_json(indent=1).encode())
+    out = evaluation.write_evaluation(found, run, file, own=own)
     console.print(f"All numbers are in {out}", highlight=False, soft_wrap=True)

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from calm_pde.progress import progress
 from calm_pde.surrogate import predict as prediction
-from calm_pde.surrogate.surrogate import Surrogate
 
 
 def predict(
@@ -20,7 +19,10 @@ def predict(
     times: tuple[float, ...] = (),
     queries: Path | None = None,
     split: Literal["train", "validation", "test"] | None = None,
+    samples: int | None = None,
+    all: bool = False,
     overwrite: bool = False,
+    allow_nonfinite: bool = False,
 ) -> None:
     """Solve new initial conditions with a surrogate.
 
@@ -32,12 +34,25 @@ def predict(
         queries: Where to answer: a mesh (.vtu, .vtk, .msh, …; extra `mesh`), or points as .npy or .npz; by default those of
             the input.
         split: Which part of a data file; by default all of it.
+        samples: Only so many, the first.
+        all: Also where more than 50 samples would each become a file for ParaView.
         overwrite: Replace files that exist.
+        allow_nonfinite: Write answers that blew up as they are, instead of saying which did and when.
     """
-    console, surrogate = Console(), Surrogate.load(run)
+    console = Console()
     with progress("predict", console) as show:
         written = prediction.predict(
-            surrogate, input, out, times=times or None, queries=queries, split=split, overwrite=overwrite, progress=show
+            run,
+            input,
+            out,
+            times=times or None,
+            queries=queries,
+            split=split,
+            samples=samples,
+            all=all,
+            overwrite=overwrite,
+            allow_nonfinite=allow_nonfinite,
+            progress=show,
         )
     more = "" if written == out else "; every sample has such a file, for ParaView"
     console.print(f"The prediction is in {written}{more}", highlight=False, soft_wrap=True)

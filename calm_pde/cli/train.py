@@ -5,17 +5,13 @@ from __future__ import annotations
 import sys
 from inspect import cleandoc
 from pathlib import Path
-from typing import Literal
 
 import tyro
 from rich.console import Console
 
 from calm_pde.config import Config
-from calm_pde.errors import CalmError
-from calm_pde.train.config import Recipe, TrainConfig, load_recipe, model_changes, recipe_names
-from calm_pde.train.loop import Trainer
-from calm_pde.train.making import make_missing
-from calm_pde.train.show import Show
+from calm_pde.train.config import TrainConfig, load_recipe, model_changes, recipe_names
+from calm_pde.train.fit import Resume, fit
 
 
 class DataOptions(Config):
@@ -32,7 +28,7 @@ class TrainOptions(Config):
     """A shipped recipe, or a .yaml file of your own."""
     out: Path | None = None
     """The run folder; by default runs/RECIPE."""
-    resume: Literal["auto", "never", "force"] = "auto"
+    resume: Resume = "auto"
     """auto: go on where the run folder left off; force: also with other settings; never: refuse a folder that has a run."""
     data: DataOptions
     train: TrainConfig
@@ -57,16 +53,4 @@ def train(arguments: list[str]) -> None:
     )
     data = recipe.data.model_copy(update=options.data.model_dump())
     recipe = recipe.model_copy(update={"data": data, "train": options.train})
-    train_recipe(recipe, options.out or Path("runs") / recipe.name, options.resume)
-
-
-def train_recipe(recipe: Recipe, run: Path, resume: Literal["auto", "never", "force"] = "auto") -> Path:
-    console = Console()
-    if resume == "never" and (run / "checkpoints").exists():
-        raise CalmError(f"{run}: holds a run already. Name another with --out, or let it go on with --resume auto.")
-    make_missing(recipe.data, console)
-    show = Show(console)
-    try:
-        return Trainer(recipe, run, show, force=resume == "force").fit()
-    finally:
-        show.close()
+    fit(recipe, options.out, resume=options.resume, console=Console())

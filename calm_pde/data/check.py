@@ -166,7 +166,7 @@ def _layout(file: DataFile) -> str:
     fewest, most = int(points.min()), int(points.max())
     number = f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}"
     mesh = f"{number} points {'shared by all' if description.shared_mesh else 'on a mesh of its own'}"
-    names = ", ".join(f"{field.name} [{field.unit}]" if field.unit else field.name for field in description.fields)
+    names = ", ".join(map(str, description.fields))
     frames = "steady" if description.steady else f"{len(file.times)} frames"
     return f"{len(file):,} trajectories, {frames}, {mesh}, {description.box.dim}-D, fields: {names}"
 

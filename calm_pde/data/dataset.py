@@ -91,6 +91,10 @@ class Dataset(TorchDataset[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __repr__(self) -> str:
+        frames = f"{self.num_frames} frame{'s' if self.num_frames > 1 else ''}"
+        return f"Dataset({self.split} of {self.file.path}: {len(self)} trajectories of {frames}, {', '.join(self.fields)})"
+
     def __getitem__(self, window: Window | int) -> dict[str, Any]:
         """The tensors of one window; of the whole trajectory for a plain position."""
         if not isinstance(window, Window):

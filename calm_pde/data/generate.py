@@ -10,15 +10,18 @@ import json
 import multiprocessing
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from calm_pde.config import suggestion
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
@@ -27,6 +30,7 @@ from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
 from calm_pde.origin import origin
 from calm_pde.records.trajectory import Source, Trajectory, generated_split
+from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
 from calm_pde.threads import threads
 
@@ -35,23 +39,27 @@ _ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")
 
 
 def generate(
-    kind: str,
-    problem: Problem,
-    out: str | Path,
+    problem: Problem | str,
+    out: str | os.PathLike[str],
     *,
-    samples: int,
+    samples: int = 100,
     seed: int = 0,
     processes: int | None = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    **settings: Any,
 ) -> DataFile:
     """Draw and solve `samples` trajectories; the same seed and settings give the same content fingerprint.
 
+    Interrupted, the same call goes on where it was.
+
     Args:
+        problem: a problem of `calm_pde.solvers`, or the name of one, whose settings then follow by keyword.
+        samples: 80 % of them for training, 10 % for validation, 10 % for the test.
         processes: by default one per core.
         progress: called with the number done and the total.
     """
-    out = Path(out)
+    out, problem = Path(out), problem_of(problem, settings)
     if samples < 1:
         raise InputError("samples", expected="at least 1", got=str(samples), fix="Say how many trajectories you want.")
     if not 0 <= seed < 2**63:
@@ -60,8 +68,8 @@ def generate(
         raise InputError("processes", expected="at least 1", got=str(processes), fix="Leave it out for one per core.")
     check_free([out], overwrite)
     description = problem.description()
-    settings = {"kind": kind, "problem": problem.model_dump(mode="json"), "samples": samples, "seed": seed}
-    with _parts_folder(out, settings, overwrite) as folder:
+    asked = {"kind": kind_of(problem), "problem": problem.model_dump(mode="json"), "samples": samples, "seed": seed}
+    with _parts_folder(out, asked, overwrite) as folder:
         waiting = [index for index in range(samples) if not _part(folder, index).exists()]
         done = samples - len(waiting)
         if progress is not None:
@@ -71,11 +79,30 @@ def generate(
             done += len(group)
             if progress is not None:
                 progress(done, samples)
-        provenance = description.provenance | {"generate": settings, "versions": origin()["versions"]}
+        provenance = description.provenance | {"generate": asked, "versions": origin()["versions"]}
         source = Source(dataclasses.replace(description, provenance=provenance), _parts(folder, samples), samples)
         file = write(source, out, overwrite)
         shutil.rmtree(folder, ignore_errors=True)
     return file
+
+
+def problem_of(problem: Problem | str, settings: dict[str, Any] | None = None) -> Problem:
+    """The problem itself, or the one of a name with these settings."""
+    if isinstance(problem, str):
+        if problem not in PROBLEMS:
+            known = suggestion(problem, list(PROBLEMS))
+            raise InputError("problem", expected="a problem or the name of one", got=repr(problem), fix=known)
+        return PROBLEMS[problem](**settings or {})
+    if settings:
+        raise InputError(
+            ", ".join(settings), expected="settings beside the name of a problem", got="a problem", fix="Put them into it."
+        )
+    return problem
+
+
+def kind_of(problem: Problem) -> str:
+    """The name of a problem; that of its class where it is not one of ours."""
+    return next((kind for kind, form in PROBLEMS.items() if type(problem) is form), type(problem).__name__)
 
 
 @contextmanager
@@ -117,7 +144,7 @@ def _solved(problem: Problem, seed: int, groups: list[list[int]], folder: Path, 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(processes, len(groups)), mp_context=context, initializer=_one_thread)
     try:
-        with _one_thread_each():
+        with _one_thread_each(), _script_unseen(problem):
             waiting = [pool.submit(_solve, problem, seed, group, folder) for group in groups]
         for future in as_completed(waiting):
             yield future.result()
@@ -142,6 +169,21 @@ def _one_thread_each() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _script_unseen(problem: Problem) -> Iterator[None]:
+    """Processes that start here do not run the user's script again, as Python would, unless the problem stands in it."""
+    main = sys.modules["__main__"]
+    hidden = {} if type(problem).__module__ == "__main__" else {"__file__": None, "__spec__": None}
+    before = {name: getattr(main, name) for name in hidden if hasattr(main, name)}
+    vars(main).update(hidden)
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del vars(main)[name]
+        vars(main).update(before)
 
 
 def _solve(problem: Problem, seed: int, group: list[int], folder: Path) -> list[int]:

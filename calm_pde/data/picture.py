@@ -67,7 +67,7 @@ def limits(values: np.ndarray) -> dict[str, Any]:
 
 def field_label(field: Field) -> str:
     """The name and the unit as plain text, also where matplotlib would read mathematics between two dollar signs."""
-    return (f"{field.name} [{field.unit}]" if field.unit else field.name).replace("$", r"\$")
+    return str(field).replace("$", r"\$")
 
 
 def draw_plane(

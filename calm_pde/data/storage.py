@@ -26,7 +26,7 @@ from calm_pde.records.trajectory import SPLITS, Split, Trajectory
 class DataFile:
     """A data file, open for reading; trajectories are read when asked for."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._opened: tuple[int, h5py.File] | None = None
         with self._reading("header"):
@@ -72,6 +72,16 @@ class DataFile:
 
     def __len__(self) -> int:
         return len(self.splits)
+
+    def __repr__(self) -> str:
+        header, low, high = self.header, int(self.num_points.min()), int(self.num_points.max())
+        sizes = ", ".join(f"{len(self.indices(split))} {split}" for split in SPLITS)
+        points = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        frames = "steady" if len(self.times) == 1 else f"{len(self.times)} frames from {self.times[0]:g} to {self.times[-1]:g}"
+        return (
+            f"DataFile({self.path}: {header.name}, {len(self)} trajectories ({sizes}),\n"
+            f"         {', '.join(map(str, header.fields))} at {points} points in {len(header.lower)}-D, {frames})"
+        )
 
     def indices(self, split: Split) -> np.ndarray:
         return np.flatnonzero(self.splits == SPLITS.index(split))

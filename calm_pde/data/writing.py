@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +125,7 @@ class Writer:
 
 
 def write(
-    source: Source, path: str | Path, overwrite: bool = False, progress: Callable[[Trajectory], None] | None = None
+    source: Source, path: str | os.PathLike[str], overwrite: bool = False, progress: Callable[[Trajectory], None] | None = None
 ) -> DataFile:
     """Stream a source into a data file; an interrupted attempt leaves nothing behind."""
     path = Path(path)

@@ -111,6 +111,16 @@ class Evaluation(Scores):
     conserved: tuple[Drift, ...]
     timing: Timing
 
+    def __repr__(self) -> str:
+        ours, theirs = self.relative_l2, self.baseline.relative_l2
+        diverged = f"; {self.diverged} diverged" if self.diverged else ""
+        return (
+            f"Evaluation({self.data}, {self.split}: {self.num_samples} trajectories, {len(self.times)} frames; "
+            f"relative L2 {ours.mean:.4f} ± {ours.std:.4f}, {self.baseline.kind} {theirs.mean:.4f}{diverged})"
+        )
+
+    __str__ = __repr__
+
 
 def table(evaluation: Evaluation) -> Table:
     """The headline, each field, the trivial predictor beside them, and the times."""

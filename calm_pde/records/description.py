@@ -18,6 +18,9 @@ class Field(Config):
     name: str
     unit: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
 
 class LaterNames(Config):
     """Names that came after the first files were written: a file tells of them only where there are some."""

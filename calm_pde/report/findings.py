@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,12 +83,12 @@ class Findings:
 
     def __init__(
         self,
-        run: Path,
-        data: Path | None = None,
+        run: str | os.PathLike[str],
+        data: str | os.PathLike[str] | None = None,
         split: str = "test",
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.run, self.surrogate = run, Surrogate.load(run)
+        self.run, self.surrogate = Path(run), Surrogate.load(run)
         file, stride = data_of(self.surrogate, run, data)
         self._sums: Tensor | None = None
         self._count = 0

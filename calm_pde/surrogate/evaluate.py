@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -17,23 +18,24 @@ from calm_pde.data.dataset import Dataset
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import grouped, whole_windows
 from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.files.folders import replace_file
 from calm_pde.geometry import tensor_grid
 from calm_pde.metrics.errors import band_energies, cell_weights, relative_l2, relative_l2_spacetime
 from calm_pde.metrics.scores import Band, Baseline, Drift, Evaluation, FieldErrors, Spread, Timing
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Field
-from calm_pde.surrogate.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate, surrogate_of
 from calm_pde.types import Tensor
 
 _ROUNDING = float(np.finfo(np.float32).eps) ** 2  # of a field's energy: what float32 puts into bands where it has none
 
 
 def evaluate(
-    surrogate: Surrogate,
-    file: DataFile,
+    run: Surrogate | str | os.PathLike[str],
+    data: DataFile | str | os.PathLike[str] | None = None,
     *,
     split: str = "test",
-    frame_stride: int = 1,
+    frame_stride: int | None = None,
     batch_size: int = 8,
     legacy_padding_metric: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -46,16 +48,33 @@ def evaluate(
     Where an answer is not finite, its error is infinite, and so is every mean that holds it: divergence never flatters.
 
     Args:
+        run: a surrogate, or the folder of a run or of a surrogate.
+        data: a data file; by default the one of the training.
+        frame_stride: take every so many-th frame; by default as in training.
         legacy_padding_metric: count the points that pad a mesh to the split's largest as the training mean, right in
             prediction and truth, as the published numbers on meshes of different size do.
         observe: called with each batch and its answer (batch, time, point, channel), physical, frame 0 left out.
     """
     if batch_size < 1:
         raise InputError("batch_size", expected="at least 1", got=str(batch_size), fix="8 is a good start.")
+    surrogate = surrogate_of(run)
+    file, stride = data_of(surrogate, run, data)
     check_fits(surrogate, file)
     check_times(surrogate, file)
-    fields, mean = surrogate.description.fields, surrogate.translator.statistics.mean
-    data = Dataset(file, split, fields=surrogate.description.field_names, frame_stride=frame_stride)
+    chosen = Dataset(file, split, fields=surrogate.description.field_names, frame_stride=frame_stride or stride)
+    return _evaluation(surrogate, chosen, batch_size, legacy_padding_metric, progress, observe)
+
+
+def _evaluation(
+    surrogate: Surrogate,
+    data: Dataset,
+    batch_size: int,
+    legacy_padding_metric: bool,
+    progress: Callable[[int, int], None] | None,
+    observe: Callable[[Batch, Tensor], None] | None,
+) -> Evaluation:
+    """The one pass over a split."""
+    fields, mean, file = surrogate.description.fields, surrogate.translator.statistics.mean, data.file
     most = int(file.num_points[data.indices].max())
     padding = (torch.tensor(mean, dtype=torch.float64), most) if legacy_padding_metric else None
     grid = _spectral_grid(data)
@@ -105,12 +124,28 @@ def evaluate(
     )
 
 
-def data_of(surrogate: Surrogate, run: Path, data: Path | None = None) -> tuple[DataFile, int]:
-    """The file to evaluate on, by default the one of the training, and the training's stride of frames."""
+def data_of(surrogate: Surrogate, run: object, data: DataFile | str | os.PathLike[str] | None = None) -> tuple[DataFile, int]:
+    """The file to evaluate on, by default the one of the training, and the training's stride of frames.
+
+    Args:
+        run: what to name where the surrogate does not know its file.
+    """
     trained = surrogate.description.provenance.get("recipe", {}).get("data", {})
     if data is None and "file" not in trained:
         raise FileError(run, "does not say what it was trained on", fix="Name a data file with --data.")
-    return DataFile(data or trained["file"]), trained.get("frame_stride", 1)
+    return data if isinstance(data, DataFile) else DataFile(data or trained["file"]), trained.get("frame_stride", 1)
+
+
+def write_evaluation(found: Evaluation, run: Path, file: DataFile, *, own: bool) -> Path:
+    """All numbers as JSON in the run folder, under a name that tells what is not usual.
+
+    Args:
+        own: whether the file is the one of the training.
+    """
+    usual = own and found.split == "test"
+    out = run / ("evaluation.json" if usual else f"evaluation_{file.path.stem}_{found.split}.json")
+    replace_file(out, found.model_dump_json(indent=1).encode())
+    return out
 
 
 def check_fits(surrogate: Surrogate, file: DataFile) -> None:

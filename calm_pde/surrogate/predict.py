@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,19 +21,19 @@ from calm_pde.models import CalmPDE
 from calm_pde.nn.query_points import own_queries
 from calm_pde.records.trajectory import Source, Split, Trajectory
 from calm_pde.surrogate.starts import Starts, array_points, array_starts, file_starts
-from calm_pde.surrogate.surrogate import Surrogate, check_answer
+from calm_pde.surrogate.surrogate import Surrogate, check_answer, surrogate_of
 
 _MOST_FILES = 50
 _MESH = ("points", "cells", "node_type")
 
 
 def predict(
-    surrogate: Surrogate,
-    input: Path,
-    out: Path,
+    run: Surrogate | str | os.PathLike[str],
+    input: str | os.PathLike[str],
+    out: str | os.PathLike[str],
     *,
     times: Sequence[float] | None = None,
-    queries: Path | None = None,
+    queries: str | os.PathLike[str] | None = None,
     split: Split | None = None,
     samples: int | None = None,
     all: bool = False,
@@ -47,6 +48,7 @@ def predict(
     the input has the same frames, and one with the learned query points (y_queries.vtkhdf). What to open first is returned.
 
     Args:
+        run: a surrogate, or the folder of a run or of a surrogate.
         input: a data file, whose first frames are taken; or an .npz file with `initial` (point, channel) or (sample, point,
             channel), `points`, and `node_type` where the surrogate wants it. A steady surrogate is given features as `initial`.
         out: a data file (.h5); an .npz file with `fields` (sample, time, point, channel), `points` and `times`; or what the
@@ -58,11 +60,12 @@ def predict(
         all: also where more than 50 samples, asked for by neither split nor samples, would each become a file for ParaView.
         allow_nonfinite: write answers that blew up as they are, instead of an error that says which did and when.
     """
+    surrogate, input, out = surrogate_of(run), Path(input), Path(out)
     endings = (".h5", ".npz", *ENDINGS)
     if out.suffix not in endings:
         listed = f"{', '.join(endings[:-1])} or {endings[-1]}"
         raise InputError("out", expected=f"a file name that ends in {listed}", got=str(out), fix="Choose one of them.")
-    where = None if queries is None else _query_mesh(queries, surrogate)
+    where = None if queries is None else _query_mesh(Path(queries), surrogate)
     starts = array_starts(input, surrogate) if input.suffix == ".npz" else file_starts(input, surrogate, split)
     if samples is not None:
         starts = starts.first(samples)

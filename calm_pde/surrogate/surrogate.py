@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, T
 from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
+from calm_pde.models.size import num_parameters
 from calm_pde.records.arrays import check_plain
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Description, Field, LaterNames
@@ -113,6 +115,18 @@ class Surrogate:
         self.model, self.card, self.description = model, card, card.description
         self.translator = Translator(model.config, card.statistics, card.feature_statistics)
 
+    def __repr__(self) -> str:
+        card = self.card
+        task = f"{card.num_frames - 1} frames of {card.spacing:g} each" if self.task == "rollout" else self.task
+        error = card.metrics.get("validation")
+        words = [
+            f"{card.kind} of {num_parameters(self.model):,} parameters",
+            f"{', '.join(map(str, card.fields))} in {card.box.dim}-D",
+            task,
+            *([f"validation error {error:.4f}"] if error is not None else []),
+        ]
+        return f"Surrogate({'; '.join(words)})"
+
     @property
     def task(self) -> str:
         return self.translator.task
@@ -133,7 +147,7 @@ class Surrogate:
         write_folder(Path(path), {"weights": dict(self.model.state_dict())}, {"surrogate": self.card.written()})
 
     @classmethod
-    def load(cls, path: str | Path) -> Surrogate:
+    def load(cls, path: str | os.PathLike[str]) -> Surrogate:
         """From a surrogate folder, or from the run folder that holds one. Nothing in it is executed."""
         path = Path(path)
         inner = path / "surrogate"
@@ -388,6 +402,11 @@ def check_answer(answer: np.ndarray, times: np.ndarray, sample: int | None = Non
         f"solve: {whose} is not finite{when}. Ask for earlier times, give an initial state in the range of the training, or "
         "train further; with allow_nonfinite (--allow-nonfinite) it is given as it is."
     )
+
+
+def surrogate_of(run: Surrogate | str | os.PathLike[str]) -> Surrogate:
+    """The surrogate itself, or the one in a run folder or surrogate folder."""
+    return run if isinstance(run, Surrogate) else Surrogate.load(run)
 
 
 def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from calm_pde.config import suggestion
-from calm_pde.data.generate import generate
+from calm_pde.data.generate import generate, kind_of
 from calm_pde.data.storage import DataFile
 from calm_pde.errors import CalmError
 from calm_pde.progress import progress
@@ -35,14 +35,14 @@ def make_missing(data: DataConfig, console: Console) -> None:
     options = " ".join(f"--{key.replace('_', '-')} {_words(value)}" for key, value in wanted.problem.items())
     command = f"calm generate {wanted.kind} --samples {wanted.samples} --seed {wanted.seed} {options} --out {out}"
     console.print(f"{out} is missing; making it: {command}", highlight=False, soft_wrap=True)
-    make_data(wanted.kind, PROBLEMS[wanted.kind](**wanted.problem), out, console, samples=wanted.samples, seed=wanted.seed)
+    make_data(PROBLEMS[wanted.kind](**wanted.problem), out, console, samples=wanted.samples, seed=wanted.seed)
 
 
-def make_data(kind: str, problem: Problem, out: Path, console: Console, *, samples: int, **options: Any) -> DataFile:
+def make_data(problem: Problem, out: Path, console: Console, *, samples: int, **options: Any) -> DataFile:
     """`generate` with its progress and its time told."""
     start = time.perf_counter()
-    with progress(f"generate {kind}", console) as show:
-        file = generate(kind, problem, out, samples=samples, progress=show, **options)
+    with progress(f"generate {kind_of(problem)}", console) as show:
+        file = generate(problem, out, samples=samples, progress=show, **options)
     console.print(f"{samples} trajectories in {time.perf_counter() - start:.0f} s", highlight=False)
     announce(file, console)
     return file

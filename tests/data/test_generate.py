@@ -25,11 +25,9 @@ COMMAND = ["burgers", "--points", "64", "--frames", "3", "--duration", "0.05", "
 
 def test_same_seed_same_content_over_any_number_of_processes(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    one = generate("burgers", SMALL, tmp_path / "a.h5", samples=20, seed=3, processes=1)
-    two = generate(
-        "burgers", SMALL, tmp_path / "b.h5", samples=20, seed=3, processes=2, progress=lambda *done: seen.append(done)
-    )
-    other = generate("burgers", SMALL, tmp_path / "c.h5", samples=20, seed=4, processes=1)
+    one = generate(SMALL, tmp_path / "a.h5", samples=20, seed=3, processes=1)
+    two = generate(SMALL, tmp_path / "b.h5", samples=20, seed=3, processes=2, progress=lambda *done: seen.append(done))
+    other = generate(SMALL, tmp_path / "c.h5", samples=20, seed=4, processes=1)
     assert one.fingerprint == two.fingerprint != other.fingerprint
     assert seen[0] == (0, 20)
     assert seen[-1] == (20, 20)
@@ -41,8 +39,8 @@ def test_same_seed_same_content_over_any_number_of_processes(tmp_path: Path) -> 
 
 
 def test_a_trajectory_depends_on_its_own_number_alone(tmp_path: Path) -> None:
-    few = generate("burgers", SMALL, tmp_path / "a.h5", samples=3, processes=1)
-    many = generate("burgers", SMALL, tmp_path / "b.h5", samples=18, processes=1)
+    few = generate(SMALL, tmp_path / "a.h5", samples=3, processes=1)
+    many = generate(SMALL, tmp_path / "b.h5", samples=18, processes=1)
     for index in range(3):
         assert (few.trajectory(index).fields == many.trajectory(index).fields).all()
 
@@ -73,7 +71,7 @@ def test_other_settings_do_not_take_up_a_broken_job(tmp_path: Path) -> None:
     (folder / "settings.json").write_text("{}")
     (folder / "000001.npz").write_bytes(b"")
     with pytest.raises(FileError, match="another, interrupted job"):
-        generate("burgers", SMALL, tmp_path / "a.h5", samples=2)
+        generate(SMALL, tmp_path / "a.h5", samples=2)
     assert (folder / "000001.npz").exists()
 
 
@@ -82,7 +80,7 @@ def test_a_broken_job_without_a_finished_trajectory_is_in_nobodys_way(tmp_path: 
     folder.mkdir()
     (folder / "settings.json").write_text("{}")
     (folder / ".000001.npz.part").write_bytes(b"half")
-    generate("burgers", SMALL, tmp_path / "a.h5", samples=2, processes=1)
+    generate(SMALL, tmp_path / "a.h5", samples=2, processes=1)
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
@@ -103,7 +101,7 @@ class Failing(Burgers):
 )
 def test_a_job_that_fails_at_once_leaves_nothing(problem: Burgers, change: dict, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
-        generate("burgers", problem, tmp_path / "a.h5", samples=2, **change)
+        generate(problem, tmp_path / "a.h5", samples=2, **change)
     assert not list(tmp_path.iterdir())
 
 
@@ -113,7 +111,7 @@ def test_a_job_that_fails_later_keeps_what_is_finished(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        generate("burgers", SMALL, tmp_path / "a.h5", samples=40, processes=1, progress=stop)
+        generate(SMALL, tmp_path / "a.h5", samples=40, processes=1, progress=stop)
     assert len(list((tmp_path / "a.h5.parts").glob("*.npz"))) == SMALL.together
 
 
@@ -121,19 +119,19 @@ def test_a_second_job_for_the_same_file_is_refused(tmp_path: Path) -> None:
     out, folder = tmp_path / "a.h5", tmp_path / "a.h5.parts"
     folder.mkdir()
     with holder(folder) as process, pytest.raises(FileError, match=f"parts: is in use by process {process.pid} on "):
-        generate("burgers", SMALL, out, samples=2, processes=1)
+        generate(SMALL, out, samples=2, processes=1)
     assert not out.exists()
-    generate("burgers", SMALL, out, samples=2, processes=1)
+    generate(SMALL, out, samples=2, processes=1)
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
 def test_wrong_turns_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="samples: expected at least 1"):
-        generate("burgers", SMALL, tmp_path / "a.h5", samples=0)
+        generate(SMALL, tmp_path / "a.h5", samples=0)
     with pytest.raises(FileError, match="no such folder"):
-        generate("burgers", SMALL, tmp_path / "none" / "a.h5", samples=1)
+        generate(SMALL, tmp_path / "none" / "a.h5", samples=1)
     with pytest.raises(FileError, match="is a folder, expected a file"):
-        generate("burgers", SMALL, tmp_path, samples=1, overwrite=True)
-    generate("burgers", SMALL, tmp_path / "a.h5", samples=1)
+        generate(SMALL, tmp_path, samples=1, overwrite=True)
+    generate(SMALL, tmp_path / "a.h5", samples=1)
     with pytest.raises(FileError, match="exists already"):
-        generate("burgers", SMALL, tmp_path / "a.h5", samples=1)
+        generate(SMALL, tmp_path / "a.h5", samples=1)

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import yaml
 
-from calm_pde.cli.train import train_recipe
 from calm_pde.data.arrays import from_arrays
 from calm_pde.errors import CalmError, ConfigError, FileError
 from calm_pde.files.locks import held
 from calm_pde.geometry import Box
 from calm_pde.train.checkpoint import load_newest, saved
+from calm_pde.train.fit import fit
 from calm_pde.train.record import read_record
 from tests.train import runs
 from tests.train.runs import one_thread  # noqa: F401
@@ -128,7 +128,7 @@ def run(tmp_path) -> Path:
 def test_other_settings_are_refused_with_the_difference(run):
     changed = runs.recipe(train={"learning_rate": 2e-3}, model={"processor": {"blocks": 2}})
     with pytest.raises(ConfigError) as error:
-        train_recipe(changed, run)
+        fit(changed, run)
     assert "train.learning_rate: 0.001 then, 0.002 now" in str(error.value)
     assert "model.processor.blocks: 1 then, 2 now" in str(error.value)
     assert "--resume force" in str(error.value)
@@ -146,7 +146,7 @@ def test_other_data_are_refused(run, tmp_path):
         points, fields * 2, times, out=tmp_path / "other.h5", box=Box((0, 0), (1, 1), (True, True)), names=["vorticity"]
     )
     with pytest.raises(ConfigError, match=r"data\.fingerprint: '\w+' then, '\w+' now"):
-        train_recipe(runs.recipe(data={"file": str(tmp_path / "other.h5")}), run)
+        fit(runs.recipe(data={"file": str(tmp_path / "other.h5")}), run)
 
 
 def test_force_goes_on_with_the_new_settings(run):
@@ -161,7 +161,7 @@ def test_force_goes_on_with_the_new_settings(run):
 def test_never_refuses_a_run_that_is_there(run):
     before = [path.name for path in saved(run / "checkpoints")]
     with pytest.raises(CalmError, match="holds a run already"):
-        train_recipe(runs.recipe(), run, "never")
+        fit(runs.recipe(), run, resume="never")
     assert [path.name for path in saved(run / "checkpoints")] == before
 
 

@@ -1,8 +1,11 @@
-"""`calm bench SUITE`: the campaign of a suite in a folder, and the three forms of its table."""
+"""Comparing models: the campaign of a suite in a folder, and the three forms of its table."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -10,12 +13,71 @@ from rich.console import Console
 from calm_pde.bench.measured.result import Failure, Result
 from calm_pde.bench.runs.campaign import Campaign
 from calm_pde.bench.runs.cells import cells, chosen
-from calm_pde.bench.runs.suite import Suite
+from calm_pde.bench.runs.suite import Suite, load_suite
 from calm_pde.bench.shown.page import page
-from calm_pde.bench.shown.table import comma_separated, markdown, rows
+from calm_pde.bench.shown.table import Row, comma_separated, error_text, markdown, rows
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
+from calm_pde.progress import SILENT
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What is known of a suite's runs: the rows of each data set, one per model, over all seeds."""
+
+    suite: Suite
+    path: Path
+    """The folder of all runs, with table.html, table.md and table.csv."""
+    rows: dict[str, list[Row]]
+
+    @property
+    def table(self) -> str:
+        """All rows with all numbers, as Markdown."""
+        return markdown(self.suite, self.rows)
+
+    def __repr__(self) -> str:
+        lines = [f"Comparison({self.suite.name} in {self.path})"]
+        for data, found in self.rows.items():
+            ours = [row for row in found if row.ours]
+            begun = [f"{row.title} {error_text(row)}" for row in ours if row.results or row.failures]
+            left = [f"{len(ours) - len(begun)} not run yet"] if len(begun) < len(ours) else []
+            lines.append(f"  {self.suite.data[data].title or data}: {', '.join(begun + left)}")
+        return "\n".join(lines)
+
+
+def compare(
+    suite: str | os.PathLike[str] | Suite,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    small: bool = False,
+    steps: int | None = None,
+    only: Sequence[str] = (),
+    index: int | None = None,
+    console: Console | None = None,
+) -> Comparison:
+    """Train the models of a suite on its data sets and compare their test errors; finished runs are kept.
+
+    Args:
+        suite: the name of a shipped one, a YAML file, or the suite itself.
+        out: the folder of the campaign; by default bench/SUITE.
+        small: everything small: tiny data, small presets, a few steps.
+        steps: train every run for so many steps, instead of the suite's minutes or epochs.
+        only: names of models and data sets; the others are left for later.
+        index: do one run alone, by its place in the list of all.
+        console: where to tell of the progress; by default nothing is said.
+    """
+    name = suite.name if isinstance(suite, Suite) else os.fspath(suite)
+    folder = campaign_folder(name, small) if out is None else Path(out)
+    found = suite if isinstance(suite, Suite) else load_suite(name)
+    job = SuiteJob(found, folder, console or SILENT, small=small, steps=steps)
+    job.run(tuple(only), index)
+    return Comparison(found, folder, job.rows())
+
+
+def campaign_folder(suite: str, small: bool) -> Path:
+    """Where a campaign goes that nobody gave a folder."""
+    return Path("bench") / f"{Path(suite).stem}{'_small' if small else ''}"
 
 
 class SuiteJob:
@@ -54,10 +116,13 @@ class SuiteJob:
             words = f"{place:3d}  {cell.title} on {cell.data}, seed {cell.seed} ({cell.preset}): {state}"
             self.console.print(words, highlight=False, soft_wrap=True, markup=False)
 
+    def rows(self) -> dict[str, list[Row]]:
+        """Of each data set, from all results that are there."""
+        return rows(self.suite, self.cells, self.campaign.found())
+
     def write_tables(self) -> None:
-        """From all results that are there."""
         make_folder(self.out)
-        table = rows(self.suite, self.cells, self.campaign.found())
+        table = self.rows()
         contents = {
             "html": page(self.suite, table),
             "md": markdown(self.suite, table),

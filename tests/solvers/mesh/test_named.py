@@ -108,7 +108,7 @@ def test_flow_through_a_users_channel(written, tmp_path):
     short = "--frames 3 --spacing 0.1 --viscosity 0.01"
     problem = tyro.cli(Cylinder, args=["--mesh", str(written("a.msh")), *options.split(), *short.split()])
     assert problem.boundary == ("inflow=entry", "outflow=exit", "wall=sides", "wall=bodies")
-    file = generate("cylinder", problem, tmp_path / "own.h5", samples=2, processes=1)
+    file = generate(problem, tmp_path / "own.h5", samples=2, processes=1)
     assert {finding.level for finding in check(file) if finding.subject in ("box", "cells", "finite")} == {"good"}
     points, types = file.description.points, file.description.node_type
     assert file.description.box.upper == (2.0, 1.0)

@@ -195,11 +195,11 @@ def test_parameters_fill_their_ranges():
 
 def test_a_generated_file_is_sound(tmp_path):
     problem = Cylinder(points=200, frames=2, spacing=0.02)
-    file = generate("cylinder", problem, tmp_path / "few.h5", samples=2, seed=5, processes=1)
+    file = generate(problem, tmp_path / "few.h5", samples=2, seed=5, processes=1)
     found = {finding.subject: finding.level for finding in check(file)}
     assert "wrong" not in found.values()
     assert {found[subject] for subject in ("box", "duplicates", "isolated", "cells", "checksums", "scale")} == {"good"}
-    alone = generate("cylinder", problem, tmp_path / "one.h5", samples=1, seed=5, processes=1)
+    alone = generate(problem, tmp_path / "one.h5", samples=1, seed=5, processes=1)
     assert np.array_equal(file.trajectory(0).fields, alone.trajectory(0).fields)
     assert file.header.parameters == ("center_x", "center_y", "radius", "inflow")
 

@@ -93,7 +93,7 @@ def test_fewer_stored_points_and_index_coordinates_are_the_same_solution(whole):
 @pytest.mark.parametrize("coordinates", ["physical", pytest.param("index", marks=pytest.mark.slow)])
 def test_a_generated_file_is_sound(tmp_path, coordinates):
     problem = SMALL.model_copy(update={"coordinates": coordinates})
-    file = generate("steady_airfoil", problem, tmp_path / "few.h5", samples=6, seed=5, processes=1)
+    file = generate(problem, tmp_path / "few.h5", samples=6, seed=5, processes=1)
     assert [finding for finding in check(file) if finding.level != "good"] == []
     assert file.header.targets == ("mach",)
 
