@@ -7,7 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from calm_pde.cli.evaluate import evaluate
+from calm_pde.cli.evaluate import tell
+from calm_pde.progress import progress
+from calm_pde.report.findings import Findings
 from calm_pde.report.page import write_report
 from calm_pde.train.fit import fit
 
@@ -29,5 +31,7 @@ def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | 
         changes["data"]["generate"] = {"samples": samples}
     console = Console()
     run = fit("navier_stokes_2d_demo", folder / "run", changes=changes, console=console)
-    evaluate(run.path)
-    write_report(run, folder / "report.html", console=console)
+    with progress("evaluate", console) as show:
+        findings = Findings(run, progress=show)
+    tell(findings.evaluation, run.path, findings.data.file, console, own=True)
+    write_report(findings, folder / "report.html", console=console)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -34,6 +35,8 @@ from calm_pde.train.record import read_record
 from calm_pde.types import Tensor
 
 Rank = Literal["worst", "median", "best"]
+
+_KEPT = 2**28  # bytes of answers that are kept from the evaluation; of the other samples they are computed again
 
 
 @dataclass(frozen=True)
@@ -92,21 +95,32 @@ class Findings:
         file, stride = data_of(self.surrogate, run, data)
         self._sums: Tensor | None = None
         self._count = 0
+        self._answers: dict[int, Tensor] = {}
+        self._room = _KEPT
         self.evaluation = evaluate(
             self.surrogate, file, split=split, frame_stride=stride, progress=progress, observe=self._observe
         )
         self.data = Dataset(file, split, fields=self.surrogate.description.field_names, frame_stride=stride)
         self.times = self.data.times - self.data.times[0]
         self.given = 1 if self.surrogate.task == "rollout" else 0
-        self.ranked = self._ranked()
 
     def _observe(self, batch: Batch, answer: Tensor) -> None:
+        self._keep(batch, answer)
         if batch.points.ndim == 3:
             return
         wrong = (answer - batch.fields.double()[:, -answer.shape[1] :]).abs().mean(dim=1)
         finite = wrong[torch.isfinite(wrong).flatten(1).all(dim=1)]
         self._count += len(finite)
         self._sums = finite.sum(dim=0) if self._sums is None else self._sums + finite.sum(dim=0)
+
+    def _keep(self, batch: Batch, answer: Tensor) -> None:
+        """The answers of a batch by trajectory, without padding, as long as there is room."""
+        own = answer.to(self._dtype)
+        self._room -= own.nbytes
+        if self._room >= 0:
+            masks = [None] * len(own) if batch.mask is None else list(batch.mask)
+            cut = [one if mask is None else one[:, mask] for one, mask in zip(own, masks, strict=True)]
+            self._answers = self._answers | dict(zip(batch.samples.tolist(), cut, strict=True))
 
     @property
     def error_map(self) -> np.ndarray | None:
@@ -118,7 +132,8 @@ class Findings:
         """The trained horizon, physical, from the initial state."""
         return float(self.surrogate.description.times[-1]) if self.surrogate.task == "rollout" else None
 
-    def _ranked(self) -> list[tuple[int, Rank | None]]:
+    @cached_property
+    def ranked(self) -> list[tuple[int, Rank | None]]:
         """Positions in the split: worst, median, best, then the others in order; without those that diverged.
 
         A sample whose truth is exactly zero has no relative error, and is one of the others.
@@ -139,7 +154,7 @@ class Findings:
         """Truth and prediction of one trajectory of the split; the given frame as the model sees it."""
         batch = next(self.data.batches([[Window(position, 0, self.data.num_frames)]]))
         given = for_surrogate(self.surrogate, self.data, batch)
-        found = self.surrogate.rollout(given).cpu().double() if self.given else answers(self.surrogate, given)
+        found = self._answer(given)
         truth = batch.fields.double()
         own = self.data.file.trajectory(int(batch.samples[0]), slice(0, 1))
         shared = self.data.file.description
@@ -154,6 +169,17 @@ class Findings:
             prediction=found[0].numpy(),
             frame_errors=relative_l2(found, truth)[0].mT.numpy(),
         )
+
+    def _answer(self, given: Batch) -> Tensor:
+        """All frames of one trajectory, physical; from the evaluation where they are kept."""
+        known = self._answers.get(int(given.samples[0]))
+        if known is None:
+            return self.surrogate.rollout(given).cpu().double() if self.given else answers(self.surrogate, given)
+        if not self.given:
+            return known[None].double()
+        short = dataclasses.replace(given, fields=given.fields[:, :2], times=given.times[:2])
+        first = self.surrogate.rollout(short)[:, :1].cpu().double()
+        return torch.cat([first, known[None].double()], dim=1)
 
     @property
     def median(self) -> int:

@@ -67,6 +67,20 @@ def test_content_is_plain_json_and_names_match(kind):
     assert page["headline"]["speedup"] == pytest.approx(0.5 / page["headline"]["seconds"])
 
 
+@pytest.mark.parametrize("kind", ["mesh", "meshes"])
+def test_samples_are_not_predicted_again(kind, monkeypatch):
+    """The frames after the first are those of the evaluation; where no room was left for them, they are the same."""
+    findings, frames, rollout = copy.copy(found(kind)), [], Surrogate.rollout
+    kept = findings.sample(0)
+    monkeypatch.setattr(Surrogate, "rollout", lambda self, batch: frames.append(batch.fields.shape[1]) or rollout(self, batch))
+    content(findings)
+    assert set(frames) == {2}
+    findings._answers = {}
+    again = findings.sample(0)
+    assert frames[-1] == runs.FRAMES
+    assert np.abs(again.prediction - kept.prediction).max() < 1e-5
+
+
 def test_the_error_map_is_the_mean_over_samples_and_frames():
     findings, page = found("mesh"), told("mesh")
     samples = [findings.sample(place) for place, _ in findings.ranked]
