@@ -26,6 +26,19 @@ class Stage(NamedTuple):
     frames: int
 
 
+class Abilities(NamedTuple):
+    """What a kind of model can do in at least one of its forms, beyond answering on its own points at whole frames."""
+
+    irregular_points: bool = True
+    """Points need not be a grid."""
+    free_queries: bool = True
+    """Answers anywhere, not only at the points."""
+    any_times: bool = False
+    """Answers between frames."""
+    bakes: bool = False
+    """Freezes what depends on the mesh alone."""
+
+
 class Model(nn.Module, ABC):
     """Maps a state on points to later states at queries; built from its config, in unit coordinates."""
 
@@ -70,6 +83,7 @@ class ModelConfig(Config, ABC):
 
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     """Sizes for known problems, by name."""
+    abilities: ClassVar[Abilities] = Abilities()
     stages: ClassVar[tuple[Stage, ...]] = ()
     """How the model is trained part by part, in this order (`Staged`); empty where it is trained as a whole."""
 

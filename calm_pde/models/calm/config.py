@@ -11,7 +11,7 @@ from calm_pde.engine.kernel_features import Weighting
 from calm_pde.engine.plan import DEFAULT_BUDGET
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.presets import PRESETS
-from calm_pde.models.contract import Mesh, ModelConfig
+from calm_pde.models.contract import Abilities, Mesh, ModelConfig
 
 if TYPE_CHECKING:
     from calm_pde.models.calm.model import CalmPDE
@@ -77,6 +77,7 @@ class CalmConfig(ModelConfig):
     """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    abilities: ClassVar[Abilities] = Abilities(any_times=True, bakes=True)
 
     encoder: EncoderConfig
     decoder: DecoderConfig

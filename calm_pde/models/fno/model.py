@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt, PositiveInt, model_validator
 from torch import nn
 from torch.nn.functional import gelu, pad
 
-from calm_pde.models.contract import Mesh
+from calm_pde.models.contract import Abilities, Mesh
 from calm_pde.models.fno.presets import PRESETS
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.models.tensor_grid import GridGeometry, tensor_grid
@@ -31,6 +31,7 @@ class FnoConfig(StepwiseConfig):
     """
 
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    abilities: ClassVar[Abilities] = Abilities(irregular_points=False, free_queries=False)
 
     width: PositiveInt
     modes: PositiveInt

@@ -1,0 +1,35 @@
+"""`calm models`: the models that there are, with their sizes and what each can do."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from calm_pde.models import MODELS, ModelConfig
+from calm_pde.models.size import num_parameters
+
+
+def models() -> None:
+    """All models: their presets, how many parameters each has, and what a model can do."""
+    shown = Table()
+    shown.add_column("model", no_wrap=True)
+    shown.add_column("can do")
+    shown.add_column("preset", no_wrap=True)
+    shown.add_column("parameters", justify="right", no_wrap=True)
+    for kind, config in MODELS.items():
+        sizes = {name: num_parameters(config.preset(name).build()) for name in config.presets}
+        shown.add_row(kind, _abilities(config), "\n".join(sizes), "\n".join(f"{size:,}" for size in sizes.values()))
+        shown.add_section()
+    console = Console()
+    console.print(shown)
+    console.print("A recipe names one of them: model: {kind: calm, preset: navier_stokes_2d}", highlight=False, markup=False)
+
+
+def _abilities(config: type[ModelConfig]) -> str:
+    """One line each, whatever a model declares; what it can't do is left out."""
+    words = []
+    for name in config.abilities._fields:
+        value, plain = getattr(config.abilities, name), name.replace("_", " ")
+        if value:
+            words.append(plain if value is True else f"{plain}: {value}")
+    return "\n".join(words)

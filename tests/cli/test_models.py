@@ -1,0 +1,19 @@
+"""`calm models` names every model of the registry, its presets with their sizes, and what it declares."""
+
+from __future__ import annotations
+
+from calm_pde.cli import main
+from calm_pde.models import MODELS
+from calm_pde.models.size import num_parameters
+
+
+def test_every_model_is_shown_with_sizes_and_abilities(capsys):
+    main(["models"])
+    sections = capsys.readouterr().out.split("┩")[1].split("├")
+    for section, (kind, config) in zip(sections, MODELS.items(), strict=True):
+        lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in section.splitlines() if line.count("│") == 5]
+        assert lines[0][0] == kind
+        able = {name.replace("_", " ") for name, value in config.abilities._asdict().items() if value}
+        assert {line[1].split(":")[0] for line in lines} - {""} == able
+        assert [line[2] for line in lines if line[2]] == list(config.presets)
+        assert lines[0][3] == f"{num_parameters(config.preset(lines[0][2]).build()):,}"
