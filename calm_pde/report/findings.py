@@ -115,12 +115,12 @@ class Findings:
 
     def _keep(self, batch: Batch, answer: Tensor) -> None:
         """The answers of a batch by trajectory, without padding, as long as there is room."""
-        own = answer.to(self._dtype)
+        own = answer.to(self.surrogate.dtype)
         self._room -= own.nbytes
         if self._room >= 0:
             masks = [None] * len(own) if batch.mask is None else list(batch.mask)
             cut = [one if mask is None else one[:, mask] for one, mask in zip(own, masks, strict=True)]
-            self._answers = self._answers | dict(zip(batch.samples.tolist(), cut, strict=True))
+            self._answers.update(zip(batch.samples.tolist(), cut, strict=True))
 
     @property
     def error_map(self) -> np.ndarray | None:
