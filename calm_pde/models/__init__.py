@@ -2,6 +2,6 @@
 
 from calm_pde.models.calm import CalmConfig, CalmPDE
 from calm_pde.models.contract import Model, ModelConfig
-from calm_pde.models.registry import MODELS
+from calm_pde.models.registry import MODELS, OURS
 
-__all__ = ["MODELS", "CalmConfig", "CalmPDE", "Model", "ModelConfig"]
+__all__ = ["MODELS", "OURS", "CalmConfig", "CalmPDE", "Model", "ModelConfig"]

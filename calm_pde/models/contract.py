@@ -12,6 +12,7 @@ from torch import nn
 
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.errors import ConfigError
+from calm_pde.models.practice import Practice
 from calm_pde.types import Tensor
 
 AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
@@ -81,9 +82,13 @@ class ModelConfig(Config, ABC):
         node_types: the codes that `node_type` may hold; empty where the model is not told the kind of a point.
     """
 
+    title: ClassVar[str] = ""
+    """Its name in tables; without one, that in the registry."""
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     """Sizes for known problems, by name."""
     abilities: ClassVar[Abilities] = Abilities()
+    practice: ClassVar[Practice] = Practice()
+    """How it is trained where nobody says otherwise."""
     stages: ClassVar[tuple[Stage, ...]] = ()
     """How the model is trained part by part, in this order (`Staged`); empty where it is trained as a whole."""
 
@@ -99,6 +104,13 @@ class ModelConfig(Config, ABC):
         if name not in cls.presets:
             raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
         return cls.model_validate(merged(cls.presets[name], changes))
+
+    def latent_numbers(self, num_points: int) -> int | None:
+        """How many numbers stand for a frame on so many points: points, tokens or modes × channels, as the paper counts them.
+
+        None for a model that nobody has counted.
+        """
+        return None
 
     @abstractmethod
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Model:

@@ -17,7 +17,7 @@ from calm_pde.nn.deformation import Deformation
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.nudft import NonuniformTransform, Symmetry, conjugate_waves, waves
 from calm_pde.nn.pointwise import channels_first, linear
-from calm_pde.nn.spectral_convolution import ModeMixing, kept_modes, smallest_shape
+from calm_pde.nn.spectral_convolution import ModeMixing, kept_modes, numbers_of_modes, smallest_shape
 from calm_pde.types import Bool, Complex, Float, Tensor
 
 _CODE_WIDTH = 42  # of the geometry code that the published deformation can take beside the points, and that nobody gives
@@ -59,6 +59,9 @@ class LatentGridConfig(StepwiseConfig):
     @property
     def has_latent_grid(self) -> bool:
         return True
+
+    def latent_numbers(self, num_points: int) -> int:
+        return numbers_of_modes(self.modes, self.dim, self.width)
 
     @model_validator(mode="after")
     def _latent_grid_fits(self) -> LatentGridConfig:

@@ -14,11 +14,14 @@ from calm_pde.models.pit import PitConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
-    "aroma": AromaConfig,
     "fno": FnoConfig,
-    "ffno": FfnoConfig,
     "geo_fno": GeoFnoConfig,
-    "lno": LnoConfig,
-    "oformer": OFormerConfig,
+    "ffno": FfnoConfig,
     "pit": PitConfig,
+    "oformer": OFormerConfig,
+    "lno": LnoConfig,
+    "aroma": AromaConfig,
 }
+"""In the order of tables."""
+OURS = "calm"
+"""What a recipe means that names no kind, and what others are compared to."""

@@ -78,3 +78,8 @@ class SpectralConvolution(nn.Module):
         with full_precision(x):
             x = x.to(self.mixing.weight.dtype)
             return field_of_modes(self.mixing(kept_modes(x, self.modes)), tuple(x.shape[2:]))
+
+
+def numbers_of_modes(modes: int, dim: int, channels: int) -> int:
+    """Real numbers of the modes that a layer keeps, 2 each, though its frames pass by at all points too."""
+    return 2 * (2 * modes) ** (dim - 1) * modes * channels

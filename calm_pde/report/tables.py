@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calm_pde.metrics.scores import Evaluation, FieldErrors, Scores, Spread, left_out
+from calm_pde.models import MODELS
 from calm_pde.models.size import num_parameters
 from calm_pde.report.findings import Findings
 
@@ -14,7 +15,7 @@ def facts(findings: Findings) -> list[list[str]]:
     card, evaluation, data = findings.surrogate.card, findings.evaluation, findings.surrogate.description
     known = data.provenance
     parameters = num_parameters(findings.surrogate.model)
-    name = {"calm": "CALM-PDE"}.get(card.kind, card.kind)
+    name = MODELS[card.kind].title or card.kind
     low, high = evaluation.num_points
     points = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     frames = f", {len(findings.times)} frames" if len(findings.times) > 1 else ""

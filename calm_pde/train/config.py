@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from calm_pde.config import Config, Seed, merged, suggestion, yaml_mapping, yaml_text, yaml_value
 from calm_pde.data.dataset import Dataset
 from calm_pde.errors import ConfigError
-from calm_pde.models import MODELS, Model, ModelConfig
+from calm_pde.models import MODELS, OURS, Model, ModelConfig
 
 
 class GenerateConfig(Config):
@@ -128,7 +128,7 @@ class Recipe(Config):
 
     name: str
     data: DataConfig
-    model: dict[str, Any] = Field(default_factory=lambda: {"kind": "calm"})
+    model: dict[str, Any] = Field(default_factory=lambda: {"kind": OURS})
     """`kind` and `preset`, and whatever differs from the preset."""
     train: TrainConfig = TrainConfig()
 
@@ -159,7 +159,7 @@ def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
 def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
     """The model that a recipe names; channels, dimension, periodic axes and node types come from the data file."""
     given = dict(recipe.model)
-    kind = given.pop("kind", "calm")
+    kind = given.pop("kind", OURS)
     if kind not in MODELS:
         raise ConfigError(f"model.kind: there is no {kind!r}. {suggestion(kind, list(MODELS))}")
     presets = MODELS[kind].presets

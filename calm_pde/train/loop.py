@@ -22,6 +22,7 @@ from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.errors import ConfigError, TrainingError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
+from calm_pde.models import OURS
 from calm_pde.models.calm.memory import check_memory
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
@@ -295,7 +296,7 @@ class Trainer:
             "data": self.data.file.fingerprint,
             "seed": self.config.seed,
         } | made
-        kind = recipe.model.get("kind", "calm")
+        kind = recipe.model.get("kind", OURS)
         found = statistics(self.data, features_per_point=recipe.data.normalize_features == "point")
         card = card_of(kind, config, self.data, found, provenance)
         return Surrogate(initial_model(config, self.data, self.config.seed), card)

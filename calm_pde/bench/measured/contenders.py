@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,48 +16,31 @@ from calm_pde.data.arrays import from_arrays
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import whole_windows
 from calm_pde.geometry import Box, tensor_grid
+from calm_pde.models import MODELS
+from calm_pde.models.practice import Timed
 from calm_pde.train.config import Recipe, load_recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
 
 TRAJECTORIES = 8
-_ROLLOUT: dict[str, Any] = {"feeding": "rollout", "curriculum": False}
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A model with what one of its training steps is: all transitions of 8 trajectories, as at the end of its schedule."""
+    """A model with what one of its training steps is."""
 
-    name: str
     kind: str
-    what: str
-    preset: str = "navier_stokes_2d"
-    train: dict[str, Any] = field(default_factory=lambda: _ROLLOUT)
-    stage: int = 0
-    scattered: bool = False
-    """On scattered points instead of the grid."""
-    per_transition: bool = False
-    """One optimizer step per transition; all of them count as one."""
-    answers: bool = True
-    """Whether it is timed in inference; of several with the same model one is enough."""
+    timed: Timed
+
+    @property
+    def name(self) -> str:
+        return title(self.kind) + self.timed.words
 
 
-def _entry(kind: str, what: str, words: str = "", **more: Any) -> Contender:
-    return Contender(title(kind) + words, kind, what, **more)
-
-
-CONTENDERS = (
-    _entry("calm", "latent rollout"),
-    _entry("fno", "fed by itself"),
-    _entry("ffno", "fed by itself"),
-    _entry("pit", "fed by itself"),
-    _entry("oformer", "latent rollout"),
-    _entry("lno", "fed true frames", train={"feeding": "truth"}),
-    _entry("aroma", "autoencoder, all frames, an eighth at a time", ", autoencoder", train={"accumulate": 8}),
-    _entry("aroma", "dynamics, a step per transition", ", dynamics", stage=1, per_transition=True, train={}, answers=False),
-    _entry("geo_fno", "fed by itself, scattered points", preset="airfoil_2d", scattered=True),
-    _entry("ffno", "fed by itself, scattered points", " on points", preset="airfoil_2d", scattered=True),
-)
+def contenders() -> tuple[Contender, ...]:
+    """Of all models of the registry, those on the grid first."""
+    found = [Contender(kind, timed) for kind, config in MODELS.items() for timed in config.practice.timed]
+    return tuple(sorted(found, key=lambda contender: contender.timed.scattered))
 
 
 @dataclass(frozen=True)
@@ -90,25 +73,27 @@ def write_data(setting: Setting, folder: Path, scattered: bool) -> DataFile:
 
 
 def trainer_of(contender: Contender, setting: Setting, file: Path, folder: Path) -> Trainer:
-    """The one training loop with the contender's model."""
-    windows = {0: setting.frames, 1: setting.frames - 1}[contender.stage] if contender.kind == "aroma" else 1
-    size = TRAJECTORIES if contender.per_transition else TRAJECTORIES * windows
+    """The one training loop with the contender's model; windows of a stage are as many as a trajectory has."""
+    timed, stages = contender.timed, MODELS[contender.kind].stages
+    windows = setting.frames + 1 - stages[timed.stage].frames if stages else 1
+    size = TRAJECTORIES if timed.per_transition else TRAJECTORIES * windows
     train = {"epochs": 2, "batch_size": size, "windows_per_trajectory": windows, "learning_rate": 1e-6}
-    recipe = {"name": "speed", "data": {"file": file}, "model": _model(contender, setting), "train": train | contender.train}
+    recipe = {"name": "speed", "data": {"file": file}, "model": _model(contender, setting), "train": train | timed.train}
     return Trainer(Recipe.model_validate(recipe), folder / contender.name, Show(Console(quiet=True)))
 
 
 def _model(contender: Contender, setting: Setting) -> dict[str, Any]:
+    kind, preset = contender.kind, contender.timed.preset
     if not setting.small:
-        return {"kind": contender.kind, "preset": contender.preset}
-    if contender.kind == "calm":
-        return load_recipe("navier_stokes_2d_small").model
-    return {"kind": contender.kind, "preset": f"{contender.preset}_small"}
+        return {"kind": kind, "preset": preset}
+    if MODELS[kind].practice.by_recipe:
+        return load_recipe(f"{preset}_small").model
+    return {"kind": kind, "preset": f"{preset}_small"}
 
 
 def training_step(trainer: Trainer, contender: Contender) -> Callable[[], object]:
     """One optimizer step, or one per transition, on batches that have been read before."""
-    span = trainer.plan.spans[contender.stage]
+    span = trainer.plan.spans[contender.timed.stage]
     trainer.position.epoch, trainer.position.step = span.begin, span.begin * trainer.epoch_steps
     trainer.optimizer = trainer._optimizer()
     trainer.model.train()

@@ -16,11 +16,11 @@ import torch
 from rich.console import Console
 
 from calm_pde.bench.measured.contenders import (
-    CONTENDERS,
     FULL,
     SMALL,
     Contender,
     Setting,
+    contenders,
     inference,
     trainer_of,
     training_step,
@@ -35,6 +35,7 @@ from calm_pde.config import suggestion
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
+from calm_pde.models import OURS
 from calm_pde.models.size import num_parameters
 from calm_pde.origin import commit, machine
 from calm_pde.progress import progress
@@ -52,11 +53,12 @@ def speed(out: Path, console: Console, *, small: bool = False, repeats: int = 5,
     """
     if repeats < 1:
         raise CalmError(f"repeats: expected at least 1, got {repeats}.")
-    known = sorted({contender.kind for contender in CONTENDERS})
+    everyone = contenders()
+    known = sorted({contender.kind for contender in everyone})
     for kind in only:
         if kind not in known:
             raise CalmError(f"only: there is no model {kind!r}. {suggestion(kind, known)}")
-    wanted = [contender for contender in CONTENDERS if not only or contender.kind in (*only, "calm")]
+    wanted = [contender for contender in everyone if not only or contender.kind in (*only, OURS)]
     make_folder(out)
     with held(out):
         return _measured(out, console, wanted, small, repeats)
@@ -97,9 +99,9 @@ class _Notes:
     Notes of another commit, machine or choice of models are not taken up.
     """
 
-    def __init__(self, path: Path, heading: list[str], contenders: Sequence[Contender]) -> None:
+    def __init__(self, path: Path, heading: list[str], chosen: Sequence[Contender]) -> None:
         self.path, self.heading = path, heading
-        fresh = [Speed(name=contender.name, what=contender.what) for contender in contenders]
+        fresh = [Speed(name=contender.name, what=contender.timed.what) for contender in chosen]
         self.found = {one.name: one for one in self._read() or fresh}
 
     def _read(self) -> list[Speed]:
@@ -129,19 +131,19 @@ def _measure_memory(contender: Contender, small: bool, found: Speed) -> None:
 
 
 def _measure_times(
-    contenders: Sequence[Contender], setting: Setting, folder: Path, notes: _Notes, repeats: int, console: Console
+    chosen: Sequence[Contender], setting: Setting, folder: Path, notes: _Notes, repeats: int, console: Console
 ) -> None:
     """Each part in turns of its own; parts that were measured before an interrupt are not repeated."""
     files = {scattered: write_data(setting, folder, scattered).path for scattered in (False, True)}
-    trainers = {one.name: trainer_of(one, setting, files[one.scattered], folder) for one in contenders}
-    found = {one.name: notes.found[one.name] for one in contenders}
+    trainers = {one.name: trainer_of(one, setting, files[one.timed.scattered], folder) for one in chosen}
+    found = {one.name: notes.found[one.name] for one in chosen}
     if not all(one.step_seconds for one in found.values()):
-        steps = {one.name: training_step(trainers[one.name], one) for one in contenders}
+        steps = {one.name: training_step(trainers[one.name], one) for one in chosen}
         with progress("training steps", console) as show:
             for name, taken in interleaved(steps, repeats, show).items():
                 found[name].step_seconds = taken
         notes.save()
-    answering = [one.name for one in contenders if one.answers]
+    answering = [one.name for one in chosen if one.timed.answers]
     for horizon in setting.horizons:
         if all(horizon in found[name].inference_seconds for name in answering):
             continue
@@ -155,18 +157,18 @@ def _measure_times(
 def measure_peaks(contender: Contender, setting: Setting) -> dict[str, int | None]:
     """In this process, which takes no more than its share of the memory."""
     with tempfile.TemporaryDirectory() as folder:
-        file = write_data(setting, Path(folder), contender.scattered).path
+        file = write_data(setting, Path(folder), contender.timed.scattered).path
         trainer = trainer_of(contender, setting, file, Path(folder))
         limit_memory(SHARE)
         parameters = num_parameters(trainer.model)
-        answer = peak_of(inference(trainer, setting.horizons[-1])) if contender.answers else None
+        answer = peak_of(inference(trainer, setting.horizons[-1])) if contender.timed.answers else None
         step = peak_of(training_step(trainer, contender))
     return {"parameters": parameters, "step": step, "inference": answer}
 
 
 def main(arguments: list[str]) -> None:
     name, small, out = arguments
-    contender = next(contender for contender in CONTENDERS if contender.name == name)
+    contender = next(contender for contender in contenders() if contender.name == name)
     try:
         found = measure_peaks(contender, SMALL if small == "True" else FULL)
     except (MemoryError, RuntimeError) as error:

@@ -9,7 +9,6 @@ import torch
 from rich.console import Console
 
 from calm_pde.bench.measured.clock import CLOCK, ClockShow
-from calm_pde.bench.measured.latent import latent_size
 from calm_pde.bench.measured.measure import Measured, measured
 from calm_pde.bench.measured.result import Failure, Result, load, save
 from calm_pde.bench.runs.budget import Plan, plan_of
@@ -116,7 +115,7 @@ def result_of(cell: Cell, plan: Plan, surrogate: Surrogate, evaluation: Evaluati
         baseline_kind=evaluation.baseline.kind,
         diverged=evaluation.diverged,
         parameters=num_parameters(surrogate.model),
-        latent_size=latent_size(surrogate.model.config, evaluation.num_points[1]),
+        latent_size=surrogate.model.config.latent_numbers(evaluation.num_points[1]),
         steps=plan.steps,
         epochs=train.epochs,
         batch_size=train.batch_size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ from pydantic import PositiveInt
 
 from calm_pde.config import Config, suggestion, yaml_mapping
 from calm_pde.errors import ConfigError
-from calm_pde.models import MODELS, CalmConfig
+from calm_pde.models import MODELS, OURS
 from calm_pde.train.config import GenerateConfig, load_recipe
 
 Size = Literal["paper", "small"]
@@ -30,28 +29,30 @@ class Card(Config):
 
 def problems() -> list[str]:
     """Those that presets and cards are named by."""
-    return [name for name in CalmConfig.presets if not name.endswith("_small")]
+    return [name for name in MODELS[OURS].presets if not name.endswith("_small")]
 
 
 def title(kind: str) -> str:
-    return "CALM-PDE" if kind == "calm" else str(_trained(kind)["title"])
+    """Of a model in tables."""
+    return MODELS[kind].title or kind
 
 
 def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card:
-    """What a kind of model is on a problem; CALM-PDE's card is the recipe of that name, unless another is given."""
+    """What a kind of model is on a problem; trained by recipes, that of the problem's name, unless another is given."""
     if kind not in MODELS:
         raise ConfigError(f"kind: there is no model {kind!r}. {suggestion(kind, list(MODELS))}")
-    if kind == "calm":
+    practice = MODELS[kind].practice
+    if practice.by_recipe:
         found = load_recipe(f"{recipe or problem}_small" if size == "small" else recipe or problem)
         train = found.train.model_dump(exclude_unset=True)
         return Card(title=title(kind), preset=found.name, model=found.model, train=train)
-    known = _trained(kind)["problems"]
-    if problem not in known:
-        raise ConfigError(
-            f"kind: {kind} is not made for {problem}, only for {', '.join(known)}. Say where it is trained with `data`."
-        )
+    if not practice.problems:
+        raise ConfigError(f"kind: the model {kind!r} has no training card. Say how it is trained in the `practice` of its config.")
+    if problem not in practice.problems:
+        known = ", ".join(practice.problems)
+        raise ConfigError(f"kind: {kind} is not made for {problem}, only for {known}. Say where it is trained with `data`.")
     preset = f"{problem}_small" if size == "small" else problem
-    train = _trained(kind)["train"] | known[problem]
+    train = practice.train | practice.problems[problem]
     iterations = train.pop("iterations", None)
     model = {"kind": kind, "preset": preset}
     return Card(title=title(kind), preset=preset, model=model, train=train, iterations=iterations)
@@ -59,23 +60,5 @@ def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card
 
 def tiny(problem: str) -> GenerateConfig:
     """Data of a problem that are made in seconds."""
-    return GenerateConfig.model_validate(_read("tiny.yaml")[problem])
-
-
-def _trained(kind: str) -> dict[str, Any]:
-    """What is known of the training of a kind of model."""
-    if kind not in _training():
-        raise ConfigError(
-            f"kind: the model {kind!r} has no training card. Add one, with its title, train and problems, under that name to "
-            "calm_pde/bench/cards/training.yaml."
-        )
-    return _training()[kind]
-
-
-@cache
-def _training() -> dict[str, Any]:
-    return _read("training.yaml")
-
-
-def _read(name: str) -> dict[str, Any]:
-    return yaml_mapping((resources.files("calm_pde.bench.runs") / "cards" / name).read_text(), name, "by name")
+    text = (resources.files("calm_pde.bench.runs") / "cards" / "tiny.yaml").read_text()
+    return GenerateConfig.model_validate(yaml_mapping(text, "tiny.yaml", "by name")[problem])

@@ -8,17 +8,9 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from calm_pde.bench.measured.contenders import TRAJECTORIES, Setting
+from calm_pde.bench.runs.cards import title
 from calm_pde.bench.shown.table import bytes_text, seconds_text
-
-OURS = "CALM-PDE"
-PAPER = {
-    "FNO": (126.17, 5453),
-    "OFormer": (786.36, 43807),
-    "PIT": (124.23, 16968),
-    "LNO": (1196.57, 61191),
-    OURS: (138.25, 14147),
-}
-"""Milliseconds and megabytes of a training step on 32 trajectories on an A100, as printed."""
+from calm_pde.models import MODELS, OURS
 
 
 class Speed(BaseModel):
@@ -46,7 +38,7 @@ class Speed(BaseModel):
 
 def speed_markdown(found: Sequence[Speed], setting: Setting, head: Sequence[str], date: str) -> str:
     """Training and inference; every number with its ratio to CALM-PDE's of the same run."""
-    ours = next(speed for speed in found if speed.name == OURS)
+    ours = next(speed for speed in found if speed.name == title(OURS))
     size = f"{setting.points} × {setting.points} points"
     lines = [f"# speed, {date}", "", *(f"- {line}" for line in head)]
     lines.append(f"- {'small sizes of all models' if setting.small else 'the paper’s 2-D sizes'}, float32")
@@ -97,7 +89,9 @@ def _inference(found: Sequence[Speed], ours: Speed, horizons: Sequence[int]) -> 
 
 
 def _paper(name: str, place: int) -> str:
-    return f"{PAPER[name][place] / PAPER[OURS][place]:.2f}" if name in PAPER else "–"
+    printed = {title(kind): config.practice.paper_step for kind, config in MODELS.items()}
+    mine, theirs = printed.get(name), MODELS[OURS].practice.paper_step
+    return "–" if mine is None or theirs is None else f"{mine[place] / theirs[place]:.2f}"
 
 
 def _ratio(value: int | float | None, reference: int | float | None) -> str:

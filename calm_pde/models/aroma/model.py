@@ -12,12 +12,14 @@ from torch import nn
 from calm_pde.errors import InputError
 from calm_pde.models.aroma.autoencoder import Autoencoder, AutoencoderConfig
 from calm_pde.models.aroma.dynamics import Dynamics, DynamicsConfig
+from calm_pde.models.aroma.practice import PRACTICE
 from calm_pde.models.aroma.presets import PRESETS
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.contract import Mesh, ModelConfig, Stage
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.draws import Draws
 from calm_pde.models.point_features import shown
+from calm_pde.models.practice import Practice
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.models.stepwise import whole_frames
 from calm_pde.types import Float, Tensor
@@ -26,7 +28,9 @@ from calm_pde.types import Float, Tensor
 class AromaConfig(ModelConfig):
     """All sizes of an AROMA; `preset` has the paper's, and `…_small` twins of them."""
 
+    title: ClassVar[str] = "AROMA"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    practice: ClassVar[Practice] = PRACTICE
     stages: ClassVar[tuple[Stage, ...]] = (Stage("autoencoder", 1), Stage("dynamics", 2))
 
     autoencoder: AutoencoderConfig
@@ -39,6 +43,9 @@ class AromaConfig(ModelConfig):
         if self.node_types:
             raise ValueError("aroma is not told the kinds of points; leave node_types out")
         return self
+
+    def latent_numbers(self, num_points: int) -> int:
+        return self.autoencoder.num_tokens * self.autoencoder.latent_channels
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Aroma:
         return Aroma(self, seed)

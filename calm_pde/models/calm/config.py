@@ -10,8 +10,10 @@ from calm_pde.config import Config
 from calm_pde.engine.kernel_features import Weighting
 from calm_pde.engine.plan import DEFAULT_BUDGET
 from calm_pde.geometry import periodic_axes
+from calm_pde.models.calm.practice import PRACTICE
 from calm_pde.models.calm.presets import PRESETS
 from calm_pde.models.contract import Abilities, Mesh, ModelConfig
+from calm_pde.models.practice import Practice
 
 if TYPE_CHECKING:
     from calm_pde.models.calm.model import CalmPDE
@@ -76,8 +78,10 @@ class CalmConfig(ModelConfig):
         memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
     """
 
+    title: ClassVar[str] = "CALM-PDE"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     abilities: ClassVar[Abilities] = Abilities(any_times=True, bakes=True)
+    practice: ClassVar[Practice] = PRACTICE
 
     encoder: EncoderConfig
     decoder: DecoderConfig
@@ -116,6 +120,9 @@ class CalmConfig(ModelConfig):
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
         return self
+
+    def latent_numbers(self, num_points: int) -> int:
+        return self.encoder.num_queries[-1] * self.latent_channels
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> CalmPDE:
         from calm_pde.models.calm.model import CalmPDE

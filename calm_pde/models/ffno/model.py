@@ -12,8 +12,10 @@ from torch.nn.functional import pad
 from calm_pde.engine.precision import full_precision
 from calm_pde.models.contract import Mesh
 from calm_pde.models.ffno.factorized_convolution import FactorizedBlock
+from calm_pde.models.ffno.practice import PRACTICE
 from calm_pde.models.ffno.presets import PRESETS
 from calm_pde.models.latent_grid import LatentGridConfig, LatentGridModel
+from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import Stepwise
 from calm_pde.models.tensor_grid import GridGeometry, tensor_grid
 from calm_pde.nn.lift import Lift
@@ -32,7 +34,9 @@ class FfnoConfig(LatentGridConfig):
         expansion, weight_norm: of the blocks' pointwise maps, see `FactorizedBlock`.
     """
 
+    title: ClassVar[str] = "F-FNO"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    practice: ClassVar[Practice] = PRACTICE
 
     form: Literal["grid", "points"] = "grid"
     layers: PositiveInt = 4
@@ -53,6 +57,10 @@ class FfnoConfig(LatentGridConfig):
         if self.form == "points" and self.layers < 3:
             raise ValueError(f"the point form needs at least 3 layers, got {self.layers}")
         return self
+
+    def latent_numbers(self, num_points: int) -> int:
+        """On a grid its points, since each of its layers keeps modes along one axis alone."""
+        return num_points * self.width if self.form == "grid" else super().latent_numbers(num_points)
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> FfnoOnGrid | FfnoOnPoints:
         return FfnoOnGrid(self, seed) if self.form == "grid" else FfnoOnPoints(self, seed)

@@ -10,13 +10,15 @@ from torch import nn
 from torch.nn.functional import gelu, pad
 
 from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.fno.practice import PRACTICE
 from calm_pde.models.fno.presets import PRESETS
+from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.models.tensor_grid import GridGeometry, tensor_grid
 from calm_pde.nn.fourier_layer import FourierLayer
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.pointwise import channels_first, linear
-from calm_pde.nn.spectral_convolution import smallest_shape
+from calm_pde.nn.spectral_convolution import numbers_of_modes, smallest_shape
 from calm_pde.types import Float, Tensor
 
 
@@ -30,8 +32,10 @@ class FnoConfig(StepwiseConfig):
         paper_param_count: whether to hold the weights that the paper counts though no answer depends on them (in 3-D).
     """
 
+    title: ClassVar[str] = "FNO"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     abilities: ClassVar[Abilities] = Abilities(irregular_points=False, free_queries=False)
+    practice: ClassVar[Practice] = PRACTICE
 
     width: PositiveInt
     modes: PositiveInt
@@ -52,6 +56,9 @@ class FnoConfig(StepwiseConfig):
         if self.node_types:
             raise ValueError(f"fno is not told the kind of a point; leave node_types out, got {self.node_types}")
         return self
+
+    def latent_numbers(self, num_points: int) -> int:
+        return numbers_of_modes(self.modes, self.dim, self.width)
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Fno:
         return Fno(self, seed)

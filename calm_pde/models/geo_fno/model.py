@@ -10,8 +10,10 @@ from torch.nn.functional import gelu
 
 from calm_pde.engine.precision import full_precision
 from calm_pde.models.contract import Mesh
+from calm_pde.models.geo_fno.practice import PRACTICE
 from calm_pde.models.geo_fno.presets import PRESETS
 from calm_pde.models.latent_grid import LatentGridConfig, LatentGridModel
+from calm_pde.models.practice import Practice
 from calm_pde.nn.fourier_layer import FourierLayer
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.spectral_convolution import ModeMixing, field_of_modes
@@ -21,7 +23,9 @@ from calm_pde.types import Complex, Float, Tensor
 class GeoFnoConfig(LatentGridConfig):
     """All sizes and switches of a Geo-FNO."""
 
+    title: ClassVar[str] = "Geo-FNO"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    practice: ClassVar[Practice] = PRACTICE
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> GeoFno:
         return GeoFno(self, seed)

@@ -10,8 +10,10 @@ from torch import nn
 
 from calm_pde.models.contract import Mesh
 from calm_pde.models.lno.physics_attention import Modes, PhysicsAttention, ResidualMLP, decoded, encoded
+from calm_pde.models.lno.practice import PRACTICE
 from calm_pde.models.lno.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, shown
+from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.nn.transformer import TransformerBlock
 from calm_pde.types import Float, Tensor
@@ -30,7 +32,9 @@ class LnoConfig(StepwiseConfig):
         memory_budget: bytes that the maps on points may hold at once, beside the logits (points × modes per mesh).
     """
 
+    title: ClassVar[str] = "LNO"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    practice: ClassVar[Practice] = PRACTICE
 
     width: PositiveInt
     modes: PositiveInt = 128
@@ -46,6 +50,9 @@ class LnoConfig(StepwiseConfig):
         if self.width % self.heads:
             raise ValueError(f"heads must divide the width {self.width}, got {self.heads}")
         return self
+
+    def latent_numbers(self, num_points: int) -> int:
+        return self.modes * self.width
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Lno:
         return Lno(self, seed)

@@ -14,8 +14,10 @@ from calm_pde.models.contract import Mesh, Model
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.oformer.linear_attention import Kind, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
+from calm_pde.models.oformer.practice import PRACTICE
 from calm_pde.models.oformer.presets import PRESETS
 from calm_pde.models.point_features import shown
+from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import StepwiseConfig, whole_frames
 from calm_pde.types import Tensor
 
@@ -39,7 +41,9 @@ class OFormerConfig(StepwiseConfig):
         dropout: of the encoded state.
     """
 
+    title: ClassVar[str] = "OFormer"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    practice: ClassVar[Practice] = PRACTICE
 
     layout: Literal["bare", "grid", "mesh"] = "grid"
     attention: Kind = "galerkin"
@@ -82,6 +86,9 @@ class OFormerConfig(StepwiseConfig):
             if getattr(self, name) < 2 * self.dim:
                 raise ValueError(f"{name} must be at least {2 * self.dim}, so that every axis rotates two channels")
         return self
+
+    def latent_numbers(self, num_points: int) -> int:
+        return num_points * self.latent_width
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> OFormer:
         return OFormer(self, seed)

@@ -17,8 +17,10 @@ from calm_pde.geometry import periodic_axes
 from calm_pde.models.contract import Mesh
 from calm_pde.models.doors import mesh_union
 from calm_pde.models.pit.position_attention import Near, PositionAttention, attended, near
+from calm_pde.models.pit.practice import PRACTICE
 from calm_pde.models.pit.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, shown
+from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.query_points import query_start
@@ -40,7 +42,9 @@ class PitConfig(StepwiseConfig):
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input features.
     """
 
+    title: ClassVar[str] = "PIT"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
+    practice: ClassVar[Practice] = PRACTICE
 
     width: PositiveInt
     heads: PositiveInt
@@ -62,6 +66,9 @@ class PitConfig(StepwiseConfig):
                 f"latent_mesh needs {wanted} entries (one per axis; with mesh_prior one in all), got {self.latent_mesh}"
             )
         return self
+
+    def latent_numbers(self, num_points: int) -> int:
+        return math.prod(self.latent_mesh) * self.width
 
     def build(self, mesh: Mesh | None = None, seed: int = 0) -> Pit:
         return Pit(self, mesh=mesh, seed=seed)

@@ -9,20 +9,22 @@ import pytest
 from rich.console import Console
 
 from calm_pde.bench.measured import speed as speed_module
-from calm_pde.bench.measured.contenders import CONTENDERS, FULL, SMALL, TRAJECTORIES, trainer_of, training_step, write_data
+from calm_pde.bench.measured.contenders import FULL, SMALL, TRAJECTORIES, contenders, trainer_of, training_step, write_data
 from calm_pde.bench.measured.speed import speed
 from calm_pde.bench.shown.speed_figure import speed_figure, speed_picture
 from calm_pde.bench.shown.speed_table import Speed, speed_markdown
 from calm_pde.errors import CalmError
 from calm_pde.models import MODELS
 
+CONTENDERS = contenders()
+
 
 @pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.name)
 def test_a_step_has_all_transitions_of_eight_trajectories(contender, tmp_path):
     """Counted in the batches that the training loop makes of them."""
-    file = write_data(SMALL, tmp_path, contender.scattered).path
+    file = write_data(SMALL, tmp_path, contender.timed.scattered).path
     trainer = trainer_of(contender, SMALL, file, tmp_path)
-    span = trainer.plan.spans[contender.stage]
+    span = trainer.plan.spans[contender.timed.stage]
     groups = trainer.groups(span.begin)
     transitions = SMALL.frames - 1
     shown = sum(len(group) for group in groups)
@@ -30,14 +32,14 @@ def test_a_step_has_all_transitions_of_eight_trajectories(contender, tmp_path):
         assert (shown, len(groups), trainer.plan.length(span.begin)) == (TRAJECTORIES, 1, SMALL.frames)
         fed = trainer.plan.self_fed(span.begin)
         assert fed == (0 if contender.kind == "lno" else transitions)
-    elif contender.stage == 0:
+    elif contender.timed.stage == 0:
         assert (shown, len(groups), span.stage.frames) == (TRAJECTORIES * SMALL.frames, 1, 1)
     else:
         assert (shown, len(groups), span.stage.frames) == (TRAJECTORIES * transitions, transitions, 2)
 
 
 def test_a_step_changes_the_weights_of_its_stage_alone(tmp_path):
-    contender = next(one for one in CONTENDERS if one.per_transition)
+    contender = next(one for one in CONTENDERS if one.timed.per_transition)
     trainer = trainer_of(contender, SMALL, write_data(SMALL, tmp_path, False).path, tmp_path)
     before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
     training_step(trainer, contender)()
@@ -49,7 +51,7 @@ def test_full_size_is_the_papers():
     assert (FULL.points, FULL.frames, FULL.horizons) == (64, 20, (10, 20, 40, 80))
     assert {contender.kind for contender in CONTENDERS} == set(MODELS)
     for contender in CONTENDERS:
-        assert contender.preset in MODELS[contender.kind].presets
+        assert contender.timed.preset in MODELS[contender.kind].presets
 
 
 def test_ratios_are_to_ours():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from calm_pde.bench.measured.latent import latent_size
 from calm_pde.models import MODELS
 
 POINTS = {"burgers_1d": 1024, "navier_stokes_2d": 4096, "compressible_3d": 64**3, "airfoil_2d": 5233, "cylinder_2d": 1885}
@@ -21,10 +20,10 @@ PAPER = {
 def test_sizes_are_the_papers(kind):
     for (problem, points), wanted in zip(POINTS.items(), PAPER[kind], strict=True):
         if wanted is not None:
-            assert latent_size(MODELS[kind].preset(problem), points) == wanted, problem
+            assert MODELS[kind].preset(problem).latent_numbers(points) == wanted, problem
 
 
 def test_every_model_is_counted():
     for config in MODELS.values():
         for preset in config.presets:
-            assert latent_size(config.preset(preset), 100), (config, preset)
+            assert config.preset(preset).latent_numbers(100), (config, preset)

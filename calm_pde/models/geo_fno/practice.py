@@ -1,0 +1,17 @@
+"""How Geo-FNO is trained on each problem, and what one step of it is in the comparison of speed.
+
+Optimizer and schedule are not stated anywhere; it gets CALM-PDE's.
+"""
+
+from __future__ import annotations
+
+from calm_pde.models.practice import Practice, Timed
+
+PRACTICE = Practice(
+    train={"feeding": "prefix", "learning_rate": 1e-3, "epochs": 500},
+    problems={
+        "airfoil_2d": {"batch_size": 8},
+        "cylinder_2d": {"batch_size": 8},
+    },
+    timed=(Timed("fed by itself, scattered points", preset="airfoil_2d", scattered=True),),
+)
