@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from calm_pde.errors import InputError
-from calm_pde.types import Float, Tensor
+from calm_pde.types import Float, Int, Tensor
 
 Array = TypeVar("Array", np.ndarray, Tensor)
 
@@ -125,3 +125,22 @@ class Box:
         dtype = points.dtype if np.issubdtype(points.dtype, np.floating) else np.float64
         lower = np.asarray(self.lower, dtype=dtype)
         return lower, np.asarray(self.upper, dtype=dtype) - lower
+
+
+def inside(positions: Float[Tensor, "*axes dim"], periodic: tuple[bool, ...]) -> Float[Tensor, "*axes dim"]:
+    """The images in [0, 1) along periodic axes, in unit coordinates."""
+    return wrap(positions - 0.5, periodic) + 0.5
+
+
+def spread_out(positions: Float[Tensor, "point dim"], count: int, periodic: tuple[bool, ...]) -> Int[Tensor, "chosen"]:
+    """Indices of up to `count` positions far from one another: the one nearest to the middle, then always the farthest."""
+    positions = positions.detach().double().cpu()
+    nearest = squared_distances(inside(positions, periodic) - 0.5)
+    chosen = [int(nearest.argmin())]
+    nearest = torch.full_like(nearest, torch.inf)
+    while len(chosen) < min(count, len(positions)):
+        away = squared_distances(wrap(positions - positions[chosen[-1]], periodic))
+        nearest = torch.minimum(nearest, away)
+        nearest[chosen] = -1.0  # never twice, even where positions coincide
+        chosen.append(int(nearest.argmax()))
+    return torch.tensor(chosen)

@@ -14,8 +14,7 @@ from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.storage import DataFile
 from calm_pde.errors import CalmError, InputError
 from calm_pde.files.atomic import check_free
-from calm_pde.models import CalmConfig
-from calm_pde.models.calm.memory import predicted_peak
+from calm_pde.models import MODELS, OURS
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -56,11 +55,13 @@ def check(
 
 
 def _preset_needs(file: DataFile, preset: str) -> str:
-    config = CalmConfig.preset(preset)
+    config = MODELS[OURS].preset(preset)
     dim = file.description.box.dim
     if config.dim != dim:
         raise CalmError(f"preset: {preset} is {config.dim}-D, and {file.path} is {dim}-D. Choose a preset of that dimension.")
     channels = len(file.description.fields)
-    model = CalmConfig.preset(preset, in_channels=channels, out_channels=channels).build()
-    peak = predicted_peak(model, int(file.num_points.max()), 1, max(1, len(file.times) - 1))
+    model = MODELS[OURS].preset(preset, in_channels=channels, out_channels=channels).build()
+    peak = model.predicted_peak(int(file.num_points.max()), 1, max(1, len(file.times) - 1))
+    if peak is None:
+        return "what a training step takes is not known"
     return f"a training step of one trajectory takes {peak / 2**20:.0f} MiB"

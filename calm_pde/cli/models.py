@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from calm_pde.models import MODELS, ModelConfig
-from calm_pde.models.size import num_parameters
+from calm_pde.models.contract import Abilities
+from calm_pde.models.size import planned_parameters
 
 
 def models() -> None:
@@ -17,7 +18,7 @@ def models() -> None:
     shown.add_column("preset", no_wrap=True)
     shown.add_column("parameters", justify="right", no_wrap=True)
     for kind, config in MODELS.items():
-        sizes = {name: num_parameters(config.preset(name).build()) for name in config.presets}
+        sizes = {name: planned_parameters(config.preset(name)) for name in config.presets}
         shown.add_row(kind, _abilities(config), "\n".join(sizes), "\n".join(f"{size:,}" for size in sizes.values()))
         shown.add_section()
     console = Console()
@@ -26,10 +27,6 @@ def models() -> None:
 
 
 def _abilities(config: type[ModelConfig]) -> str:
-    """One line each, whatever a model declares; what it can't do is left out."""
-    words = []
-    for name in config.abilities._fields:
-        value, plain = getattr(config.abilities, name), name.replace("_", " ")
-        if value:
-            words.append(plain if value is True else f"{plain}: {value}")
-    return "\n".join(words)
+    """One line each, whatever the model declares in at least one of its presets; what it can't do is left out."""
+    forms = [config.preset(name).abilities for name in config.presets]
+    return "\n".join(name.replace("_", " ") for name in Abilities._fields if any(getattr(form, name) for form in forms))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,13 +11,18 @@ from pydantic import PositiveInt
 from torch import nn
 
 from calm_pde.config import Config, merged, suggestion
-from calm_pde.errors import ConfigError
+from calm_pde.errors import ConfigError, InputError
+from calm_pde.geometry import Box
+from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.practice import Practice
 from calm_pde.types import Tensor
 
 AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
 
 Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
+
+
+_ASK_INSIDE = "Ask config.abilities.shows_inside first."
 
 
 class Stage(NamedTuple):
@@ -28,23 +33,31 @@ class Stage(NamedTuple):
 
 
 class Abilities(NamedTuple):
-    """What a kind of model can do in at least one of its forms, beyond answering on its own points at whole frames."""
+    """What a model can do beyond the least; where it can't, it refuses in an `InputError`.
+
+    Args:
+        irregular_points: lives on any points, on other points for each sample, and under masks; else on full grids only.
+        free_queries: answers anywhere, not at its points alone.
+        any_times: answers between frames; its `forward` takes `times`.
+        bakes: has a fast form for one mesh.
+        reconstructs: its `rollout` begins with the state as the decoder gives it back; otherwise with the state itself, in no
+            loss.
+        shows_inside: shows its query points, kernels and latent tokens.
+    """
 
     irregular_points: bool = True
-    """Points need not be a grid."""
     free_queries: bool = True
-    """Answers anywhere, not only at the points."""
     any_times: bool = False
-    """Answers between frames."""
     bakes: bool = False
-    """Freezes what depends on the mesh alone."""
+    reconstructs: bool = False
+    shows_inside: bool = False
 
 
 class Model(nn.Module, ABC):
     """Maps a state on points to later states at queries; built from its config, in unit coordinates."""
 
-    reconstructs: ClassVar[bool] = False
-    """Whether `rollout` begins with the state as the decoder gives it back; otherwise with the state itself, in no loss."""
+    undecayed: ClassVar[tuple[str, ...]] = ()
+    """Last names of parameters that weight decay leaves alone, as it does biases and norms."""
 
     config: ModelConfig
 
@@ -74,6 +87,40 @@ class Model(nn.Module, ABC):
     ) -> Tensor:
         """The state itself as the model sees it, then the frames at `times` (in frames), at the points; what is trained on."""
 
+    def bake(
+        self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None, node_type: Tensor | None = None
+    ) -> Callable[..., Tensor]:
+        """This model on one mesh for good, for fast inference: a function of the values and the steps."""
+        raise self._refusal("bake", "bake", "Use solve of the surrogate, or the model itself.")
+
+    def predicted_peak(self, num_points: int, batch: int, num_steps: int | None, *, own_meshes: bool = False) -> int | None:
+        """Bytes that a training step takes at the most, from shapes alone; None for a model that can't tell."""
+        return None
+
+    def query_points(self) -> list[OwnQueries]:
+        """Of every layer that has queries of its own, from the input to the output."""
+        raise self._refusal("query_points", "show its query points", _ASK_INSIDE)
+
+    def kernel_weights(self, points: Tensor, box: Box) -> list[LayerKernels]:
+        """Of every layer at a few queries spread over the mesh (point, dim)."""
+        raise self._refusal("kernel_weights", "show its kernels", _ASK_INSIDE)
+
+    def latent_shape(self) -> LatentShape:
+        """Tokens and channels of one frame."""
+        raise self._refusal("latent_shape", "show its tokens", _ASK_INSIDE)
+
+    def tokens(self, values: Tensor, points: Tensor, node_type: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Latent tokens z (batch, token, channel) of the values, and their positions (token, dim)."""
+        raise self._refusal("tokens", "show its tokens", _ASK_INSIDE)
+
+    def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor) -> Tensor:
+        """What is decoded of the tokens at once and at `times` in frames; a steady model has its one answer alone."""
+        raise self._refusal("fields_of_tokens", "show its tokens", _ASK_INSIDE)
+
+    def _refusal(self, argument: str, what: str, fix: str) -> InputError:
+        name = self.config.title or type(self).__name__
+        return InputError(argument, expected=f"a model that can {what}", got=f"{name}, which can't", fix=fix)
+
 
 class ModelConfig(Config, ABC):
     """The configuration of one kind of model; the registry names it.
@@ -86,7 +133,6 @@ class ModelConfig(Config, ABC):
     """Its name in tables; without one, that in the registry."""
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     """Sizes for known problems, by name."""
-    abilities: ClassVar[Abilities] = Abilities()
     practice: ClassVar[Practice] = Practice()
     """How it is trained where nobody says otherwise."""
     stages: ClassVar[tuple[Stage, ...]] = ()
@@ -104,6 +150,11 @@ class ModelConfig(Config, ABC):
         if name not in cls.presets:
             raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
         return cls.model_validate(merged(cls.presets[name], changes))
+
+    @property
+    def abilities(self) -> Abilities:
+        """What a model of this configuration can do."""
+        return Abilities()
 
     def latent_numbers(self, num_points: int) -> int | None:
         """How many numbers stand for a frame on so many points: points, tokens or modes × channels, as the paper counts them.

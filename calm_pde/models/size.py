@@ -1,14 +1,18 @@
-"""How large a model is."""
+"""How large a model is, and whether this machine can train it."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from calm_pde.errors import ConfigError
 from calm_pde.models.contract import ModelConfig
+
+TRAINED_BYTES = 16  # of a parameter: itself, its gradient and Adam's two moments, in float32
 
 
 def num_parameters(model: nn.Module) -> int:
@@ -28,3 +32,22 @@ class _WithoutData(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = {name: "meta" if name == "device" else value for name, value in (kwargs or {}).items() if name != "generator"}
         return func(*args, **options)
+
+
+def check_memory(config: ModelConfig) -> None:
+    """Refuse a model whose parameters alone cannot be trained in this machine's memory, before any of them is made."""
+    count, there = planned_parameters(config), _machine_bytes()
+    if there is not None and TRAINED_BYTES * count > there:
+        raise ConfigError(
+            f"model: its {count:,} parameters take {TRAINED_BYTES * count / 2**30:,.1f} GiB in training ({TRAINED_BYTES} bytes "
+            f"each: weight, gradient, Adam's two moments), and this machine has {there / 2**30:,.1f} GiB. Choose a smaller "
+            "preset or fewer channels, or set train.check_memory to false."
+        )
+
+
+def _machine_bytes() -> int | None:
+    """All memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from calm_pde.errors import InputError
-from calm_pde.models import CalmPDE
+from calm_pde.models.inside import LayerKernels
 from calm_pde.report.findings import Findings, LayerPath, Rank, Sample
-from calm_pde.report.kernels import LayerKernels
 from calm_pde.report.meshes import DrawnMesh, drawn_mesh, thinned
 from calm_pde.report.packing import packed, quantized
-from calm_pde.report.queries import latent_size
 from calm_pde.report.tables import facts, tables
 
 LIMIT = 8_000_000  # bytes of a report whose number of samples nobody chose
@@ -179,7 +177,7 @@ def _sample(sample: Sample, number: int, mesh: DrawnMesh) -> dict[str, Any]:
 
 def _num_tokens(findings: Findings) -> int:
     model = findings.surrogate.model
-    return latent_size(model).tokens if isinstance(model, CalmPDE) else 0
+    return model.latent_shape().tokens if model.config.abilities.shows_inside else 0
 
 
 def _tokens(findings: Findings, meshes: _Meshes, steps: _Steps) -> dict[str, Any] | None:
@@ -264,9 +262,9 @@ def _training(findings: Findings) -> dict[str, Any] | None:
 
 def _sizes(findings: Findings) -> dict[str, Any] | None:
     model = findings.surrogate.model
-    if not isinstance(model, CalmPDE):
+    if not model.config.abilities.shows_inside:
         return None
-    latent, counts = latent_size(model), findings.evaluation.num_points
+    latent, counts = model.latent_shape(), findings.evaluation.num_points
     points = counts[1] if counts[0] == counts[1] else round(sum(counts) / 2)
     return {
         "physical": {"points": points, "channels": len(findings.data.fields)},

@@ -17,6 +17,7 @@ from calm_pde.errors import InputError
 from calm_pde.files.folders import make_folder
 from calm_pde.geometry import Box
 from calm_pde.metrics.scores import Evaluation
+from calm_pde.models.inside import LayerKernels
 from calm_pde.report.animation import write_animation
 from calm_pde.report.curve_figures import error_figure, training_figure
 from calm_pde.report.field_figures import (
@@ -28,7 +29,6 @@ from calm_pde.report.field_figures import (
     spread_frames,
 )
 from calm_pde.report.findings import Findings, LayerPath, Training
-from calm_pde.report.kernels import LayerKernels
 from calm_pde.report.panels import Mesh
 from calm_pde.report.query_figures import influence_figure, kernel_figure, paths_figure, positions_figure
 from calm_pde.report.tokens import TokenInfluence

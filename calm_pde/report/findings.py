@@ -20,11 +20,9 @@ from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import Window
 from calm_pde.errors import CalmError, FileError
 from calm_pde.metrics.errors import relative_l2
-from calm_pde.models import CalmPDE
+from calm_pde.models.inside import LayerKernels
 from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Inputs
-from calm_pde.report.kernels import LayerKernels, kernel_weights
-from calm_pde.report.queries import named_layers
 from calm_pde.report.tokens import TokenInfluence, token_influence
 from calm_pde.surrogate.evaluate import answers, data_of, evaluate, for_surrogate
 from calm_pde.surrogate.surrogate import Surrogate
@@ -188,7 +186,7 @@ class Findings:
 
     def influence(self, stored: np.ndarray, progress: Callable[[int, int], None] | None = None) -> TokenInfluence | None:
         """Of every latent token on the median sample, at the points `stored`; None for other models."""
-        if not isinstance(self.surrogate.model, CalmPDE):
+        if not self.surrogate.model.config.abilities.shows_inside:
             return None
         given, points = self._median_inputs, self._median_points
         kinds = given.node_type
@@ -206,8 +204,8 @@ class Findings:
     def kernels(self) -> list[LayerKernels]:
         """Of every layer on the median sample's mesh; none for other models."""
         model = self.surrogate.model
-        box = self.surrogate.description.box
-        return kernel_weights(model, self._median_points, box) if isinstance(model, CalmPDE) else []
+        shown = model.config.abilities.shows_inside
+        return model.kernel_weights(self._median_points, self.surrogate.description.box) if shown else []
 
     @cached_property
     def training(self) -> Training | None:
@@ -230,22 +228,19 @@ class Findings:
     def layers(self) -> list[LayerPath]:
         """Of every layer with query points of its own; start and end alone where the run has no record of them."""
         model, data = self.surrogate.model, self.surrogate.description
-        if not isinstance(model, CalmPDE):
+        if not model.config.abilities.shows_inside:
             return []
         record, last = self._record()
         found = []
-        for name, layer in named_layers(model):
-            if layer.queries is None:
-                continue
-            part, depth = name.split()
-            path = record.positions.get(f"{part}.{int(depth) - 1}")
+        for layer in model.query_points():
+            path = record.positions.get(layer.weights)
             kept = [place for place, epoch in enumerate(record.epochs) if epoch < last] if path is not None else []
-            end = layer.queries.detach().cpu().double()[None]
+            end = layer.positions.detach().cpu().double()[None]
             whole = end if path is None else torch.cat([path[kept].double(), end])
             home = torch.floor(whole[-1]) * torch.tensor(data.periodic)  # the image that ends inside the box
             epochs = (*(record.epochs[place] for place in kept), last)
             physical = data.box.to_physical(whole - home).numpy()
-            found.append(LayerPath(name, epochs, physical, not isinstance(layer.queries, torch.nn.Parameter)))
+            found.append(LayerPath(layer.name, epochs, physical, not layer.learned))
         return found
 
     def _record(self) -> tuple[QueryRecord, int]:

@@ -1,4 +1,4 @@
-"""Figures of what a CALM-PDE has learned: positions, their paths, the influence of tokens, kernel weights."""
+"""Figures of what a model has learned: positions, their paths, the influence of tokens, kernel weights."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from calm_pde.data.picture import field_label
-from calm_pde.geometry import Box
+from calm_pde.geometry import Box, spread_out
+from calm_pde.models.inside import LayerKernels
 from calm_pde.records.description import Field
 from calm_pde.report.findings import LayerPath
-from calm_pde.report.kernels import LayerKernels
 from calm_pde.report.panels import (
     AXES,
     ERROR_MAP,
@@ -34,7 +34,6 @@ from calm_pde.report.panels import (
     outline,
     tiled,
 )
-from calm_pde.report.queries import spread_out
 from calm_pde.report.tokens import TokenInfluence
 
 _START, _END = "#56B4E9", "#D55E00"

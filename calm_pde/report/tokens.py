@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from calm_pde.errors import InputError
-from calm_pde.models import CalmPDE
 from calm_pde.report.queries import physical
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.types import Float, Tensor
@@ -52,10 +51,6 @@ def token_influence(
         queries: (query, dim), unit coordinates, where the change is looked at; by default the points.
     """
     model, data, translator = surrogate.model, surrogate.description, surrogate.translator
-    if not isinstance(model, CalmPDE):
-        raise InputError(
-            "surrogate", expected="a CALM-PDE surrogate", got=surrogate.card.kind, fix="Other models have no tokens."
-        )
     if values.ndim != 2 or points.ndim != 2:
         raise InputError(
             "values, points",
@@ -63,15 +58,14 @@ def token_influence(
             got=f"shapes {tuple(values.shape)} and {tuple(points.shape)}",
             fix="Take one sample of the batch, without the points that pad it.",
         )
-    z, positions = model.encode(values[None], points, node_type=translator.kinds(node_type))
+    z, positions = model.tokens(values[None], points, translator.kinds(node_type))
     if last_frame is None:
         last_frame = float(len(data.times) - 1)
     times = {"rollout": (last_frame,), "steady": (1.0,), "autoencoder": ()}[surrogate.task]
     asked = points if queries is None else queries
 
     def fields(tokens: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch time query out"]:
-        zs = model.advance(tokens, positions, times=times)
-        return model.decode(zs[:, 1:] if surrogate.task == "steady" else zs, positions, asked)
+        return model.fields_of_tokens(tokens, positions, times, asked)
 
     noise = z.std() * _noise(z.shape[1:], seed).to(z)
     plain, found = fields(z), []

@@ -17,7 +17,6 @@ from calm_pde.export.arrays import named_arrays
 from calm_pde.export.cells import vertices
 from calm_pde.export.meshes import Mesh, read_mesh
 from calm_pde.files.atomic import check_free, replacing
-from calm_pde.models import CalmPDE
 from calm_pde.nn.query_points import own_queries
 from calm_pde.records.trajectory import Source, Split, Trajectory
 from calm_pde.surrogate.starts import Starts, array_points, array_starts, file_starts
@@ -164,8 +163,8 @@ def _export(
 
 
 def _layers(surrogate: Surrogate) -> dict[str, np.ndarray]:
-    """The learned query points of each layer of a CALM-PDE, physical; what left a periodic box comes in on its other side."""
-    if not isinstance(surrogate.model, CalmPDE):
+    """The learned query points of each layer that has some, physical; what left a periodic box comes in on its other side."""
+    if not surrogate.model.config.abilities.shows_inside:
         return {}
     box = surrogate.description.box
     found = {}

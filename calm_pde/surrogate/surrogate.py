@@ -17,7 +17,7 @@ from calm_pde.data.statistics import Statistics
 from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
 from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
-from calm_pde.models import MODELS, CalmPDE, Model, ModelConfig
+from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
 from calm_pde.records.arrays import check_plain
 from calm_pde.records.batch import Batch
@@ -223,8 +223,6 @@ class Surrogate:
 
     def bake(self, points: Any, queries: Any = None, node_type: Any = None) -> BakedSurrogate:
         """Freezes all that depends on the geometry alone, for many solves on one mesh."""
-        if not isinstance(self.model, CalmPDE):
-            raise InputError("bake", expected="a CALM-PDE surrogate", got=self.card.kind, fix="Use solve.")
         return BakedSurrogate(self, points, queries, node_type)
 
     def _asked(self, steps: list[float]) -> tuple[dict[str, Any], slice | list[int]]:
@@ -233,7 +231,7 @@ class Surrogate:
             return {}, slice(None)
         if steps == [float(step) for step in range(1, len(steps) + 1)]:
             return {"num_steps": len(steps)}, slice(None)
-        if isinstance(self.model, CalmPDE):
+        if self.model.config.abilities.any_times:
             return {"times": steps}, slice(None)
         for step in steps:
             if step != round(step):
@@ -241,7 +239,7 @@ class Surrogate:
                     "times",
                     expected=f"whole frames, multiples of {self.card.spacing:g}, since {self.card.kind} has no others",
                     got=f"{step * self.card.spacing:g}, which is {step:g} frames",
-                    fix="Ask at whole frames, or train a model that is continuous in time (calm).",
+                    fix=f"Ask at whole frames, or train a model that is continuous in time ({OURS}).",
                 )
         return {"num_steps": round(steps[-1])}, [round(step) - 1 for step in steps]
 
@@ -368,8 +366,6 @@ class BakedSurrogate:
     """A surrogate on one mesh: `fast.solve(initial, times)`."""
 
     def __init__(self, surrogate: Surrogate, points: Any, queries: Any, node_type: Any) -> None:
-        if not isinstance(surrogate.model, CalmPDE):
-            raise InputError("bake", expected="a CALM-PDE surrogate", got=surrogate.card.kind, fix="Use solve.")
         self.surrogate, self.points = surrogate, np.asarray(points)
         asked = None if queries is None else surrogate._unit("queries", queries)
         self.baked = surrogate.model.bake(surrogate._unit("points", points), asked, node_type=surrogate._kinds(node_type))

@@ -23,7 +23,7 @@ from calm_pde.errors import ConfigError, TrainingError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
 from calm_pde.models import OURS
-from calm_pde.models.calm.memory import check_memory
+from calm_pde.models.size import check_memory
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
 from calm_pde.records.batch import Batch

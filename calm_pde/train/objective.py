@@ -70,7 +70,7 @@ class Objective:
         if task == "autoencoder":
             return model.rollout(given, points, [], mask, kinds)
         predicted = model.rollout(given, points, batch.times[1:].tolist(), mask, kinds)
-        return predicted if self.config.reconstruction and model.reconstructs else predicted[:, 1:]
+        return predicted if self.config.reconstruction and model.config.abilities.reconstructs else predicted[:, 1:]
 
     def _stepped(self, model: Stepwise, batch: Batch, frames: Frames, epoch: int) -> Tensor:
         """Frames 1 … T − 1: first those that the model feeds itself, then one step from each true frame that is left."""

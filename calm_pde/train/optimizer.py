@@ -9,16 +9,18 @@ import torch
 from torch import nn
 
 from calm_pde.errors import FileError
+from calm_pde.models import Model
 from calm_pde.types import Tensor
 
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm, nn.RMSNorm)
 
 
 def decays(model: nn.Module) -> dict[str, bool]:
-    """Whether each trainable parameter decays: all but biases, norms, query positions and the scales of position attention."""
+    """Whether each trainable parameter decays: all but biases, norms and what the model names."""
+    still = ("bias", *(model.undecayed if isinstance(model, Model) else ()))
     of_norms = {id(parameter) for module in model.modules() if isinstance(module, _NORMS) for parameter in module.parameters()}
     return {
-        name: id(parameter) not in of_norms and name.rsplit(".", 1)[-1] not in ("bias", "queries", "locality")
+        name: id(parameter) not in of_norms and name.rsplit(".", 1)[-1] not in still
         for name, parameter in model.named_parameters()
         if parameter.requires_grad
     }

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from calm_pde.errors import ConfigError
-from calm_pde.models import CalmPDE
-from calm_pde.models.calm.memory import LiveBytes, predicted_peak, process_bytes
+from calm_pde.models.live_bytes import LiveBytes, process_bytes
 from calm_pde.models.size import num_parameters
 from calm_pde.train.stages import freeze
 
@@ -37,12 +36,11 @@ class Show:
         model, data, config = trainer.model, trainer.data, trainer.config
         words = [f"{trainer.recipe.name}: {num_parameters(model):,} parameters", f"{len(data)} training trajectories"]
         words.append(f"{config.epochs} epochs, {trainer.num_steps} steps")
-        seconds, peak = self._estimate(trainer)
-        if isinstance(model, CalmPDE):
-            steps = None if trainer.surrogate.task != "rollout" else data.num_frames - 1
-            points, batch = int(data.file.num_points.max()), min(config.batch_size, len(data))
-            peak = predicted_peak(model, points, -(-batch // config.accumulate), steps, own_meshes=data.points is None)
-        words.append(f"at most {peak / 2**20:.0f} MiB a step")
+        steps = None if trainer.surrogate.task != "rollout" else data.num_frames - 1
+        points, batch = int(data.file.num_points.max()), min(config.batch_size, len(data))
+        known = model.predicted_peak(points, -(-batch // config.accumulate), steps, own_meshes=data.points is None)
+        seconds, counted = self._estimate(trainer, known is None)
+        words.append(f"at most {(counted if known is None else known) / 2**20:.0f} MiB a step")
         words.append(f"about {_duration(seconds)}")
         self._say(", ".join(words))
         if config.tensorboard and trainer.processes.first:
@@ -110,26 +108,26 @@ class Show:
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
-    def _estimate(self, trainer: Trainer) -> tuple[float, int]:
+    def _estimate(self, trainer: Trainer, count: bool) -> tuple[float, int]:
         """Seconds to the end and bytes of a step: a stage's first and last kind of step are tried, which leaves no trace."""
         seconds, peak = 0.0, 0
         for span in trainer.plan.spans:
             epochs = range(max(trainer.position.epoch, span.begin), span.end)
             if epochs:
-                (short, _), (long, alive) = (_tried(trainer, epoch) for epoch in (epochs[0], epochs[-1]))
+                (short, _), (long, alive) = (_tried(trainer, epoch, count) for epoch in (epochs[0], epochs[-1]))
                 fed = [trainer.plan.self_fed(epoch) for epoch in epochs]
                 each = np.interp(fed, [fed[0], max(fed[-1], fed[0] + 1)], [short, long])
                 seconds, peak = seconds + trainer.epoch_steps * float(each.sum()), max(peak, alive)
         return seconds, peak
 
 
-def _tried(trainer: Trainer, epoch: int) -> tuple[float, int]:
-    """Seconds of a step of this epoch, the second time, and the bytes that it takes, counted the first time."""
+def _tried(trainer: Trainer, epoch: int, count: bool) -> tuple[float, int]:
+    """Seconds of a step of this epoch, the second time, and the bytes that it takes, counted the first time where asked for."""
     batch, weight = next(trainer._batches(trainer.groups(epoch)[:1]))
     parts = list(batch.parts(trainer.config.accumulate))
     freeze(trainer.model, trainer.plan.span(epoch).stage)
     seconds, live = 0.0, LiveBytes()
-    for counted in (nullcontext() if isinstance(trainer.model, CalmPDE) else live, nullcontext()):
+    for counted in (live if count else nullcontext(), nullcontext()):
         start = time.perf_counter()
         with counted:
             (trainer.objective.losses(parts[0], epoch).sum() * weight).backward()

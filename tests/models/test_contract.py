@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from calm_pde.errors import InputError
+from calm_pde.geometry import Box
 from calm_pde.models import MODELS
 from calm_pde.models.stepwise import Stepwise
 from calm_pde.surrogate.surrogate import Surrogate
@@ -197,6 +198,69 @@ def test_what_needs_scattered_points_is_refused(case):
 def test_queries_are_refused_where_there_is_no_answer(case):
     with pytest.raises(InputError, match=r"queries: expected none.*5 of them.*calm"):
         case.build().double()(**shared_mesh(case), num_steps=1, queries=random_cloud(5, case.dim))
+
+
+@every_model
+def test_what_is_declared_is_true(case):
+    """Free queries, times between frames, a baked form and a look inside: an answer, or a refusal by name."""
+    model, call = case.build().double().eval(), shared_mesh(case)
+    able = model.config.abilities
+    assert (able.irregular_points, able.free_queries, able.any_times) == (case.scattered, case.queries, case.any_time)
+    state = (call["values"], call["points"])
+    kinds = {"node_type": call["node_type"]} if "node_type" in call else {}
+    if able.free_queries:
+        assert model(**call, num_steps=1, queries=random_cloud(5, case.dim)).shape == (3, 1, 5, case.channels)
+    if able.any_times:
+        assert model(**call, times=[0.5, 1.25]).shape[:2] == (3, 2)
+    else:
+        with pytest.raises(InputError, match="times: expected whole frames"):
+            model.rollout(*state, [0.5], **kinds)
+    if able.bakes:
+        torch.testing.assert_close(model.bake(call["points"], **kinds)(state[0], 2), model(**call, num_steps=2))
+    else:
+        with pytest.raises(InputError, match=f"bake: expected a model that can bake, got {model.config.title}"):
+            model.bake(call["points"])
+    first = model.rollout(*state, [1.0], **kinds)[:, 0]
+    assert able.reconstructs != torch.equal(first, state[0])
+
+
+@every_model
+def test_the_inside_is_shown_or_refused_by_name(case):
+    model, call = case.build().double().eval(), shared_mesh(case)
+    values, points, kinds = call["values"], call["points"], call.get("node_type")
+    if not model.config.abilities.shows_inside:
+        box = Box((0.0,) * case.dim, (1.0,) * case.dim)
+        asks = [
+            model.query_points,
+            model.latent_shape,
+            lambda: model.kernel_weights(points, box),
+            lambda: model.tokens(values, points, kinds),
+            lambda: model.fields_of_tokens(values, points, [1.0], points),
+        ]
+        for ask in asks:
+            with pytest.raises(InputError, match=f"can show its .*, got {model.config.title}, which can't"):
+                ask()
+        return
+    z, positions = model.tokens(values, points, kinds)
+    assert z.shape[1:] == model.latent_shape()
+    fields = model.fields_of_tokens(z, positions, [1.0], points)
+    torch.testing.assert_close(fields[:, 1:], model(**call, num_steps=1))
+    weights = model.state_dict()
+    assert all(torch.equal(layer.positions, weights[f"{layer.weights}.queries"]) for layer in model.query_points())
+
+
+@every_model
+def test_a_peak_is_predicted_or_not_known(case):
+    peak = case.build().predicted_peak(50, 2, 1)
+    assert peak is None or peak > 0
+
+
+@every_model
+def test_what_does_not_decay_is_there(case):
+    """Every last name that a model keeps from decay belongs to one of its parameters."""
+    model = case.build()
+    ends = {name.rsplit(".", 1)[-1] for name, _ in model.named_parameters()}
+    assert set(model.undecayed) <= ends
 
 
 @every_model

@@ -10,11 +10,11 @@ from scipy.spatial import Delaunay
 
 from calm_pde.geometry import cell_centers, tensor_grid
 from calm_pde.metrics.scores import Baseline, Evaluation, FieldErrors, Spread, Timing
+from calm_pde.models.calm.kernel_weights import kernel_weights
 from calm_pde.records.description import Description, Field
 from calm_pde.report.field_figures import DrawnSample
 from calm_pde.report.figures import FigureInputs
 from calm_pde.report.findings import LayerPath, Training
-from calm_pde.report.kernels import kernel_weights
 from calm_pde.report.panels import Mesh
 from calm_pde.report.queries import query_points
 from calm_pde.report.tokens import token_influence

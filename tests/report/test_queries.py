@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from calm_pde.report.queries import latent_size, query_points, spread_out
+from calm_pde.geometry import spread_out
+from calm_pde.report.queries import query_points
 from tests.clouds import grid, random_cloud
 from tests.report.surrogates import tiny
 
@@ -27,7 +28,7 @@ def test_query_points_of_all_layers_that_own_some(learnable):
 
 
 def test_latent_size():
-    assert latent_size(tiny().model) == (5, 6)
+    assert tiny().model.latent_shape() == (5, 6)
 
 
 def test_spread_points_are_farther_apart_than_chance():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from calm_pde.report.queries import spread_out
+from calm_pde.geometry import spread_out
 from calm_pde.report.query_figures import influence_figure, kernel_figure, paths_figure, positions_figure
 from tests.report.drawings import FIELDS, drawing
 

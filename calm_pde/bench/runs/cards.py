@@ -47,7 +47,9 @@ def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card
         train = found.train.model_dump(exclude_unset=True)
         return Card(title=title(kind), preset=found.name, model=found.model, train=train)
     if not practice.problems:
-        raise ConfigError(f"kind: the model {kind!r} has no training card. Say how it is trained in the `practice` of its config.")
+        raise ConfigError(
+            f"kind: the model {kind!r} has no training card. Say how it is trained in the `practice` of its config."
+        )
     if problem not in practice.problems:
         known = ", ".join(practice.problems)
         raise ConfigError(f"kind: {kind} is not made for {problem}, only for {known}. Say where it is trained with `data`.")

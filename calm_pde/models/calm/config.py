@@ -80,7 +80,6 @@ class CalmConfig(ModelConfig):
 
     title: ClassVar[str] = "CALM-PDE"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
-    abilities: ClassVar[Abilities] = Abilities(any_times=True, bakes=True)
     practice: ClassVar[Practice] = PRACTICE
 
     encoder: EncoderConfig
@@ -120,6 +119,10 @@ class CalmConfig(ModelConfig):
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
         return self
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(any_times=self.task == "rollout", bakes=True, reconstructs=True, shows_inside=True)
 
     def latent_numbers(self, num_points: int) -> int:
         return self.encoder.num_queries[-1] * self.latent_channels

@@ -11,11 +11,13 @@ from calm_pde.engine.plain import seen_through
 from calm_pde.engine.plan import check_budget
 from calm_pde.engine.receptive_fields import Neighbors
 from calm_pde.errors import InputError
-from calm_pde.geometry import periodic_axes
+from calm_pde.geometry import Box, periodic_axes
 from calm_pde.models.calm.baked import BakedCalm
 from calm_pde.models.calm.config import CalmConfig, EncoderConfig
 from calm_pde.models.calm.hierarchy import Hierarchy
+from calm_pde.models.calm.kernel_weights import kernel_weights
 from calm_pde.models.calm.layer import CalmLayer
+from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.processor import Processor
 from calm_pde.models.checks import (
     check_coordinates,
@@ -27,6 +29,7 @@ from calm_pde.models.checks import (
 )
 from calm_pde.models.contract import Mesh, Model
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
+from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.point_features import NodeTypes
 from calm_pde.types import Float, Tensor
 
@@ -41,7 +44,7 @@ class CalmNeighbors(NamedTuple):
 class CalmPDE(Model):
     """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder)."""
 
-    reconstructs = True
+    undecayed = ("queries",)
 
     def __init__(self, config: CalmConfig, mesh: Mesh | None = None, seed: int = 0) -> None:
         super().__init__()
@@ -183,6 +186,31 @@ class CalmPDE(Model):
         lead = check_mesh(points, queries, mask, self.config.dim, self._dtype)
         check_node_type(node_type, self.config.node_types, points.expand(*(lead or (1,)), *points.shape[-2:]), mask)
         return BakedCalm(self, points, queries, mask, node_type)
+
+    def predicted_peak(self, num_points: int, batch: int, num_steps: int | None, *, own_meshes: bool = False) -> int:
+        return predicted_peak(self, num_points, batch, num_steps, own_meshes=own_meshes)
+
+    def query_points(self) -> list[OwnQueries]:
+        """Of all layers but the decoder's last."""
+        return [
+            OwnQueries(f"{part} {depth + 1}", f"{part}.{depth}", layer.queries, isinstance(layer.queries, torch.nn.Parameter))
+            for part, layers in (("encoder", self.encoder), ("decoder", self.decoder))
+            for depth, layer in enumerate(layers)
+            if layer.queries is not None
+        ]
+
+    def kernel_weights(self, points: Tensor, box: Box) -> list[LayerKernels]:
+        return kernel_weights(self, points, box)
+
+    def latent_shape(self) -> LatentShape:
+        return LatentShape(self.config.encoder.num_queries[-1], self.config.latent_channels)
+
+    def tokens(self, values: Tensor, points: Tensor, node_type: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self.encode(values, points, node_type=node_type)
+
+    def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor) -> Tensor:
+        zs = self.advance(z, positions, times=times)
+        return self.decode(zs[:, 1:] if self.config.task == "steady" else zs, positions, queries)
 
     @property
     def memory_budget(self) -> int:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import pad
 
 from calm_pde.engine.precision import full_precision
-from calm_pde.models.contract import Mesh
+from calm_pde.models.contract import Abilities, Mesh
 from calm_pde.models.ffno.factorized_convolution import FactorizedBlock
 from calm_pde.models.ffno.practice import PRACTICE
 from calm_pde.models.ffno.presets import PRESETS
@@ -57,6 +57,10 @@ class FfnoConfig(LatentGridConfig):
         if self.form == "points" and self.layers < 3:
             raise ValueError(f"the point form needs at least 3 layers, got {self.layers}")
         return self
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(irregular_points=self.form == "points", free_queries=self.form == "points")
 
     def latent_numbers(self, num_points: int) -> int:
         """On a grid its points, since each of its layers keeps modes along one axis alone."""

@@ -34,7 +34,6 @@ class FnoConfig(StepwiseConfig):
 
     title: ClassVar[str] = "FNO"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
-    abilities: ClassVar[Abilities] = Abilities(irregular_points=False, free_queries=False)
     practice: ClassVar[Practice] = PRACTICE
 
     width: PositiveInt
@@ -56,6 +55,10 @@ class FnoConfig(StepwiseConfig):
         if self.node_types:
             raise ValueError(f"fno is not told the kind of a point; leave node_types out, got {self.node_types}")
         return self
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(irregular_points=False, free_queries=False)
 
     def latent_numbers(self, num_points: int) -> int:
         return numbers_of_modes(self.modes, self.dim, self.width)

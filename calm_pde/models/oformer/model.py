@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
-from calm_pde.models.contract import Mesh, Model
+from calm_pde.models.contract import Abilities, Mesh, Model
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.oformer.linear_attention import Kind, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
@@ -86,6 +86,10 @@ class OFormerConfig(StepwiseConfig):
             if getattr(self, name) < 2 * self.dim:
                 raise ValueError(f"{name} must be at least {2 * self.dim}, so that every axis rotates two channels")
         return self
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(free_queries=not self.answers_meet)
 
     def latent_numbers(self, num_points: int) -> int:
         return num_points * self.latent_width

@@ -14,7 +14,7 @@ from torch.nn.functional import gelu
 from calm_pde.engine.precision import full_precision
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
-from calm_pde.models.contract import Mesh
+from calm_pde.models.contract import Abilities, Mesh
 from calm_pde.models.doors import mesh_union
 from calm_pde.models.pit.position_attention import Near, PositionAttention, attended, near
 from calm_pde.models.pit.practice import PRACTICE
@@ -67,6 +67,10 @@ class PitConfig(StepwiseConfig):
             )
         return self
 
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(free_queries=not self.residual)
+
     def latent_numbers(self, num_points: int) -> int:
         return math.prod(self.latent_mesh) * self.width
 
@@ -89,6 +93,8 @@ class PitGeometry(NamedTuple):
 
 class Pit(Stepwise):
     """u(t + 1) = MLP(A_back · x), x ← GELU(MLP(x ‖ A x)) per block, x = GELU(MLP(A_into (u(t) ‖ p ‖ kind)))."""
+
+    undecayed = ("locality",)
 
     latent: Tensor
 

@@ -110,7 +110,7 @@ def test_what_is_laid_over_what():
 def test_a_model_without_a_card_is_told_where_it_belongs(monkeypatch):
     monkeypatch.setitem(MODELS, "mine", MODELS["fno"])
     for ask in (lambda: card("mine", "burgers_1d", "small"), lambda: title("mine")):
-        with pytest.raises(ConfigError, match=r"model 'mine' has no training card.*bench/cards/training\.yaml"):
+        with pytest.raises(ConfigError, match=r"model 'mine' has no training card.*`practice` of its config"):
             ask()
 
 

@@ -293,4 +293,4 @@ def test_rollout_begins_with_the_state_itself():
     found = model.rollout(values, points, [1.0, 3.0])
     assert torch.equal(found[:, 0], values)
     torch.testing.assert_close(found[:, 1:], model(values, points, 3)[:, [0, 2]])
-    assert not model.reconstructs
+    assert not model.config.abilities.reconstructs

@@ -11,8 +11,8 @@ import torch
 import calm_pde as cp
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS
-from calm_pde.models.calm.memory import LiveBytes, check_memory, predicted_peak
-from calm_pde.models.size import num_parameters, planned_parameters
+from calm_pde.models.live_bytes import LiveBytes
+from calm_pde.models.size import check_memory, num_parameters, planned_parameters
 
 SCRIPT = """
 import sys, torch, calm_pde as cp

@@ -10,8 +10,7 @@ import torch
 
 import calm_pde as cp
 from calm_pde.errors import InputError
-from calm_pde.report.kernels import kernel_weights
-from calm_pde.report.queries import named_layers
+from calm_pde.models.calm.kernel_weights import kernel_weights, named_layers
 from tests import oracle
 from tests.clouds import grid, random_cloud
 from tests.report.surrogates import tiny

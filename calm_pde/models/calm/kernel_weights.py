@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from calm_pde.engine.receptive_fields import receptive_field
 from calm_pde.errors import InputError
-from calm_pde.geometry import Box, wrap
-from calm_pde.models import CalmPDE
+from calm_pde.geometry import Box, inside, spread_out, wrap
 from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.checks import check_coordinates
-from calm_pde.report.queries import inside, named_layers, spread_out
+from calm_pde.models.inside import LayerKernels, QueryKernel
 from calm_pde.types import Float, Int, Tensor
 
-
-class QueryKernel(NamedTuple):
-    """The kernel at one query, physical coordinates."""
-
-    at: np.ndarray
-    """(dim,), periodic axes inside the box."""
-    points: np.ndarray
-    """(neighbor, dim), each the periodic image next to the query."""
-    weights: np.ndarray
-    """(neighbor, filter), signed."""
+if TYPE_CHECKING:
+    from calm_pde.models.calm.model import CalmPDE
 
 
-class LayerKernels(NamedTuple):
-    """The kernel of one layer at a few queries."""
-
-    name: str
-    num_filters: int
-    queries: tuple[QueryKernel, ...]
+def named_layers(model: CalmPDE) -> Iterator[tuple[str, CalmLayer]]:
+    """`encoder 1` … `decoder n`, from the input to the output."""
+    for part, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
+        for depth, layer in enumerate(layers, start=1):
+            yield f"{part} {depth}", layer
 
 
 @torch.no_grad()
