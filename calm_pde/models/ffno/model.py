@@ -14,10 +14,10 @@ from calm_pde.models.contract import Abilities, Mesh
 from calm_pde.models.ffno.factorized_convolution import FactorizedBlock
 from calm_pde.models.ffno.practice import PRACTICE
 from calm_pde.models.ffno.presets import PRESETS
+from calm_pde.models.grid_recognition import GridGeometry, recognized_grid
 from calm_pde.models.latent_grid import LatentGridConfig, LatentGridModel
 from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import Stepwise
-from calm_pde.models.tensor_grid import GridGeometry, tensor_grid
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.spectral_convolution import field_of_modes
@@ -87,7 +87,7 @@ class FfnoOnGrid(Stepwise):
 
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> GridGeometry:
         smallest = max(1, 2 * self.config.modes - 2 - self.config.padding)
-        grid, points = tensor_grid(points, mask, queries, (smallest,) * self.config.dim, "ffno with form: grid")
+        grid, points = recognized_grid(points, mask, queries, (smallest,) * self.config.dim, "ffno with form: grid")
         return GridGeometry(grid, self.lift.beside(grid.by_cell(points)[None]))
 
     def step(

@@ -12,9 +12,9 @@ from torch.nn.functional import gelu, pad
 from calm_pde.models.contract import Abilities, Mesh
 from calm_pde.models.fno.practice import PRACTICE
 from calm_pde.models.fno.presets import PRESETS
+from calm_pde.models.grid_recognition import GridGeometry, recognized_grid
 from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
-from calm_pde.models.tensor_grid import GridGeometry, tensor_grid
 from calm_pde.nn.fourier_layer import FourierLayer
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.pointwise import channels_first, linear
@@ -86,7 +86,7 @@ class Fno(Stepwise):
         config = self.config
         padded = smallest_shape(config.modes, config.dim)
         smallest = tuple(max(1, size - extra) for size, extra in zip(padded, config.far_padding, strict=True))
-        grid, points = tensor_grid(points, mask, queries, smallest, "fno")
+        grid, points = recognized_grid(points, mask, queries, smallest, "fno")
         return GridGeometry(grid, self.lift.beside(grid.by_cell(points)[None]))
 
     def step(

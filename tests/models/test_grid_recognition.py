@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calm_pde.errors import InputError
-from calm_pde.models.tensor_grid import tensor_grid
+from calm_pde.models.grid_recognition import recognized_grid
 from tests.clouds import random_cloud
 
 
@@ -23,7 +23,7 @@ def test_any_order_is_laid_out_and_back(shape, seed, offset):
     points = grid_points(tuple(shape))
     order = torch.randperm(len(points), generator=generator)
     rounding = 1e-7 * torch.rand(points.shape, generator=generator)
-    grid, found = tensor_grid(points[order] + offset + rounding, None, None, (1,) * len(shape), "fno")
+    grid, found = recognized_grid(points[order] + offset + rounding, None, None, (1,) * len(shape), "fno")
     assert grid.shape == tuple(shape)
     values = torch.randn(2, len(points), 3, generator=generator)
     shuffled = values[:, order]
@@ -33,7 +33,7 @@ def test_any_order_is_laid_out_and_back(shape, seed, offset):
 
 
 def test_the_order_of_cells_costs_nothing():
-    grid, _ = tensor_grid(grid_points((4, 5)), None, None, (1, 1), "fno")
+    grid, _ = recognized_grid(grid_points((4, 5)), None, None, (1, 1), "fno")
     values = torch.randn(1, 20, 2)
     assert grid.by_cell(values) is values
     assert grid.by_point(values) is values
@@ -42,13 +42,13 @@ def test_the_order_of_cells_costs_nothing():
 @pytest.mark.parametrize("side", [64, 1000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_large_grids_keep_their_axes_apart(side, dtype):
-    assert tensor_grid(grid_points((side, 64), dtype), None, None, (1, 1), "fno")[0].shape == (side, 64)
+    assert recognized_grid(grid_points((side, 64), dtype), None, None, (1, 1), "fno")[0].shape == (side, 64)
 
 
 def test_a_mask_that_hides_nothing_and_meshes_that_agree_are_a_grid():
     points = grid_points((4, 5))
     mask = torch.ones(3, 20, dtype=torch.bool)
-    grid, shared = tensor_grid(points.expand(3, 20, 2), mask, None, (1, 1), "fno")
+    grid, shared = recognized_grid(points.expand(3, 20, 2), mask, None, (1, 1), "fno")
     assert grid.shape == (4, 5)
     assert torch.equal(shared, points)
 
@@ -64,4 +64,4 @@ def test_a_mask_that_hides_nothing_and_meshes_that_agree_are_a_grid():
 )
 def test_what_is_no_grid_is_refused(points, message):
     with pytest.raises(InputError, match=message):
-        tensor_grid(points, None, None, (4, 4), "fno")
+        recognized_grid(points, None, None, (4, 4), "fno")

@@ -44,7 +44,7 @@ class GridGeometry(NamedTuple):
     beside: Float[Tensor, "1 channel cell"]
 
 
-def tensor_grid(
+def recognized_grid(
     points: Float[Tensor, "*sample point dim"],
     mask: Tensor | None,
     queries: Tensor | None,
