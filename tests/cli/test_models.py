@@ -13,7 +13,8 @@ def test_every_model_is_shown_with_sizes_and_abilities(capsys):
     for section, (kind, config) in zip(sections, MODELS.items(), strict=True):
         lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in section.splitlines() if line.count("│") == 5]
         assert lines[0][0] == kind
-        able = {name.replace("_", " ") for name, value in config.abilities._asdict().items() if value}
-        assert {line[1].split(":")[0] for line in lines} - {""} == able
+        forms = [config.preset(name).abilities._asdict() for name in config.presets]
+        able = {name.replace("_", " ") for form in forms for name, value in form.items() if value}
+        assert {line[1] for line in lines} - {""} == able
         assert [line[2] for line in lines if line[2]] == list(config.presets)
         assert lines[0][3] == f"{num_parameters(config.preset(lines[0][2]).build()):,}"
