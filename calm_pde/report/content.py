@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calm_pde.errors import InputError
+from calm_pde.metrics.scores import Evaluation
 from calm_pde.models.inside import LayerKernels
 from calm_pde.report.findings import Findings, LayerPath, Rank, Sample
 from calm_pde.report.meshes import DrawnMesh, drawn_mesh, thinned
@@ -70,19 +71,7 @@ def content(
         "given": findings.given,
         "trained_until": findings.trained_until,
         **shown,
-        "errors": {
-            "times": list(evaluation.times),
-            "fields": [
-                {
-                    "name": ours.name,
-                    "unit": ours.unit,
-                    "mean": [_finite(frame.mean) for frame in ours.frames],
-                    "std": [_finite(frame.std) for frame in ours.frames],
-                    "baseline": [_finite(frame.mean) for frame in theirs.frames],
-                }
-                for ours, theirs in zip(evaluation.fields, evaluation.baseline.fields, strict=True)
-            ],
-        },
+        "errors": {"times": list(evaluation.times), "fields": _frame_errors(evaluation)},
         "error_map": None
         if error_map is None
         else {"mesh": 0, "fields": [quantized(row)[0] for row in error_map[meshes.drawn[0].stored].T]},
@@ -93,6 +82,20 @@ def content(
         "tables": tables(evaluation),
         "config": json.dumps(_config(findings), indent=2, ensure_ascii=False),
     }
+
+
+def _frame_errors(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The relative error of each field in each frame, beside that of the trivial predictor."""
+    return [
+        {
+            "name": ours.name,
+            "unit": ours.unit,
+            "mean": [_finite(frame.mean) for frame in ours.frames],
+            "std": [_finite(frame.std) for frame in ours.frames],
+            "baseline": [_finite(frame.mean) for frame in theirs.frames],
+        }
+        for ours, theirs in zip(evaluation.fields, evaluation.baseline.fields, strict=True)
+    ]
 
 
 class _Steps:

@@ -211,16 +211,6 @@ def test_chunks_stay_within_the_budget(sizes, order, budget):
     assert plan(sizes, budget) == chosen
 
 
-def test_queries_are_streamed_where_no_gradient_is_asked(monkeypatch):
-    layer = layer_of(True)
-    x, points, queries = random_cloud(2 * 40, 3).view(2, 40, 3), random_cloud(40, 2), random_cloud(100, 2, seed=1)
-    whole, _ = layer(x, points, queries)
-    monkeypatch.setattr(layer, "_streamed_queries", lambda *arguments: 7)
-    with torch.no_grad():
-        streamed, _ = layer(x, points, queries)
-    assert relative_error(streamed, whole) < 1e-12
-
-
 def test_bfloat16_is_close_and_keeps_geometry_precise():
     layer = layer_of(False).float()
     x, points = torch.randn(2, 25, 3), torch.rand(25, 2)

@@ -52,26 +52,16 @@ def array_source(
         split: train, validation or test per sample; by default 80/10/10 by index.
     """
     fields = per_sample("fields", fields)
-    count, first = len(fields), numeric("fields", fields[0]) if len(fields) else None
-    if first is None or first.ndim != 3:
-        got = "none" if first is None else f"{first.ndim} axes per sample"
-        raise InputError("fields", expected="(sample, time, point, channel)", got=got, fix="Add the missing axes.")
-    num_times, num_points, channels = first.shape
+    count, (num_times, num_points, channels) = len(fields), _shape_of_first(fields)
     given = clouds(points, count, num_points)
     one = given if isinstance(given, np.ndarray) and given.ndim == 2 else None
-    mesh: dict[str, Any] = {"cells": cells, "node_type": node_type}
-    mesh = {key: value for key, value in mesh.items() if value is not None}
-    if one is not None:
-        mesh = {key: numeric(key, value) for key, value in mesh.items()}
-    else:
-        mesh = {"points": given} | {key: per_sample(key, value, count) for key, value in mesh.items()}
+    mesh = _mesh(given, one is None, count, cells=cells, node_type=node_type)
     dim = given[0].shape[-1] if one is None else one.shape[-1]
     if features is not None:
         features = per_sample("features", features, count)
     if parameters is not None:
         parameters, parameter_names = parameter_table(parameters, parameter_names, count)
     parts = _splits(split, count)
-    shared: dict[str, Any] = {} if one is None else {"points": one} | mesh
     described = Description(
         name=name,
         fields=_named("names", names, channels, "u", units),
@@ -81,27 +71,43 @@ def array_source(
         times=_times(times, num_times),
         node_types=_codes(mesh.get("node_type")),
         features=() if features is None else _named("feature_names", feature_names, _width(features[0]), "f"),
-        parameters=()
-        if parameters is None
-        else tuple(field.name for field in _named("parameter_names", parameter_names, parameters.shape[-1], "p")),
+        parameters=_parameter_names(parameters, parameter_names),
         conserved=tuple(conserved),
         grid_shape=None if grid_shape is None else tuple(grid_shape),
         provenance={"source": "arrays"},
-        **shared,
+        **({} if one is None else mesh),
     )
+    own = {"fields": fields, "features": features, "parameters": parameters} | (mesh if one is None else {})
+    return Source(described, _trajectories(own, parts), count)
 
-    def trajectories() -> Iterator[Trajectory]:
-        for index in range(count):
-            own: dict[str, Any] = {} if shared else {key: numeric(key, value[index]) for key, value in mesh.items()}
-            yield Trajectory(
-                fields=numeric("fields", fields[index]),
-                split=parts[index],
-                features=None if features is None else numeric("features", features[index]),
-                parameters=None if parameters is None else parameters[index],
-                **own,
-            )
 
-    return Source(described, trajectories(), count)
+def _parameter_names(parameters: np.ndarray | None, names: Sequence[str]) -> tuple[str, ...]:
+    if parameters is None:
+        return ()
+    return tuple(field.name for field in _named("parameter_names", names, parameters.shape[-1], "p"))
+
+
+def _shape_of_first(fields: Any) -> tuple[int, int, int]:
+    first = numeric("fields", fields[0]) if len(fields) else None
+    if first is None or first.ndim != 3:
+        got = "none" if first is None else f"{first.ndim} axes per sample"
+        raise InputError("fields", expected="(sample, time, point, channel)", got=got, fix="Add the missing axes.")
+    return first.shape
+
+
+def _mesh(points: Any, own: bool, count: int, **others: Any) -> dict[str, Any]:
+    """What there is of the mesh: one array each where all samples share it, else one per sample."""
+    there = {name: value for name, value in others.items() if value is not None}
+    if own:
+        return {"points": points} | {name: per_sample(name, value, count) for name, value in there.items()}
+    return {"points": points} | {name: numeric(name, value) for name, value in there.items()}
+
+
+def _trajectories(own: dict[str, Any], parts: Sequence[Split]) -> Iterator[Trajectory]:
+    """Each sample with what is its own."""
+    for index, part in enumerate(parts):
+        arrays: dict[str, Any] = {name: numeric(name, value[index]) for name, value in own.items() if value is not None}
+        yield Trajectory(split=part, **arrays)
 
 
 class Arrays(Reader):

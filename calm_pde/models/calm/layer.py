@@ -50,6 +50,7 @@ class CalmLayer(nn.Module):
     """
 
     queries: Tensor | None
+    kernel: MLPKernel | DistanceKernel
 
     def __init__(
         self,
@@ -77,28 +78,17 @@ class CalmLayer(nn.Module):
         _check_sizes(in_channels=in_channels, out_channels=out_channels, dim=dim, kernel_width=kernel_width)
         if num_queries is not None:
             _check_sizes(num_queries=num_queries)
-        if not 0 < receptive_field <= 1:
-            raise ConfigError(
-                f"receptive_field: expected a share of the points in (0, 1], got {receptive_field}. 0.01 sees 1 %."
-            )
-        if not (temperature > 0 and math.isfinite(temperature)):
-            raise ConfigError(f"temperature: expected a finite number > 0, got {temperature}. The paper uses 0.1 to 1.")
-        if fourier_width < 2 or fourier_width % 2:
-            raise ConfigError(f"fourier_width: expected an even number ≥ 2 (sines and cosines), got {fourier_width}.")
+        _check_kernel(receptive_field, temperature, fourier_width)
         if kernel == "distance" and weighting != "softmax":
             raise ConfigError(f"weighting: the distance kernel is itself a softmax, got weighting={weighting!r}. Leave it out.")
         self.in_channels, self.out_channels, self.dim = in_channels, out_channels, dim
-        self.num_queries = num_queries
-        self.receptive_field = receptive_field
+        self.num_queries, self.receptive_field = num_queries, receptive_field
         self.periodic = periodic_axes(periodic, dim)
         self.memory_budget = check_budget(memory_budget)
         self._warned: set[str] = set()
         self._vicinity = Vicinity()
 
-        self.mix = linear(in_channels, in_channels, generator)
-        if in_channels == 1:  # a single factor from U(−1, 1) may start near 0 and hide the input for long: ±1 instead
-            self.mix.weight.data = torch.ones_like(self.mix.weight.data).copysign(self.mix.weight.data)
-        self.kernel: MLPKernel | DistanceKernel
+        self.mix = _mixing(in_channels, generator)
         if kernel == "mlp":
             self.kernel = MLPKernel(
                 in_channels,
@@ -117,12 +107,11 @@ class CalmLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_channels))
         self.dropout = nn.Dropout(dropout)
         self.mlp = None if num_queries is None else PointwiseMLP(out_channels, 4 * out_channels, generator, dropout)
-        if num_queries is None:
-            self.queries = None
-        elif learnable_queries:
-            self.queries = nn.Parameter(query_start(num_queries, dim, mesh, generator))
+        start = None if num_queries is None else query_start(num_queries, dim, mesh, generator)
+        if start is not None and learnable_queries:
+            self.queries = nn.Parameter(start)
         else:
-            self.register_buffer("queries", query_start(num_queries, dim, mesh, generator))
+            self.register_buffer("queries", start)
 
     def forward(
         self,
@@ -311,6 +300,23 @@ def rows_inside(x: Float[Tensor, "*batch point channel"], clouds: int) -> Float[
 
 def rows_first(y: Float[Tensor, "cloud query row channel"], lead: tuple[int, ...]) -> Float[Tensor, "*batch query channel"]:
     return y.transpose(1, 2).reshape(*lead, y.shape[1], y.shape[-1])
+
+
+def _mixing(channels: int, generator: torch.Generator | None) -> nn.Linear:
+    """The pointwise map before the convolution."""
+    mix = linear(channels, channels, generator)
+    if channels == 1:  # a single factor from U(−1, 1) may start near 0 and hide the input for long: ±1 instead
+        mix.weight.data = torch.ones_like(mix.weight.data).copysign(mix.weight.data)
+    return mix
+
+
+def _check_kernel(receptive_field: float, temperature: float, fourier_width: int) -> None:
+    if not 0 < receptive_field <= 1:
+        raise ConfigError(f"receptive_field: expected a share of the points in (0, 1], got {receptive_field}. 0.01 sees 1 %.")
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise ConfigError(f"temperature: expected a finite number > 0, got {temperature}. The paper uses 0.1 to 1.")
+    if fourier_width < 2 or fourier_width % 2:
+        raise ConfigError(f"fourier_width: expected an even number ≥ 2 (sines and cosines), got {fourier_width}.")
 
 
 def _check_sizes(**sizes: int) -> None:

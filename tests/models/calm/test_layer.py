@@ -224,3 +224,13 @@ def test_dropout_acts_in_training_only():
     assert not torch.equal(layer(x, points)[0], layer(x, points)[0])
     layer.eval()
     assert torch.equal(layer(x, points)[0], layer(x, points)[0])
+
+
+def test_queries_are_streamed_where_no_gradient_is_asked(monkeypatch):
+    layer = cp.CalmLayer(3, 2, 2, num_queries=None, receptive_field=0.2).double()
+    x, points, queries = random_cloud(2 * 40, 3).view(2, 40, 3), random_cloud(40, 2), random_cloud(100, 2, seed=1)
+    whole, _ = layer(x, points, queries)
+    monkeypatch.setattr(layer, "_streamed_queries", lambda *arguments: 7)
+    with torch.no_grad():
+        streamed, _ = layer(x, points, queries)
+    assert relative_error(streamed, whole) < 1e-12
