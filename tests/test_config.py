@@ -93,4 +93,4 @@ def test_every_seed_that_passes_is_taken_by_the_generators() -> None:
 def test_generate_refuses_seeds_that_are_none(tmp_path: Path) -> None:
     for seed in (-1, 10**22):
         with pytest.raises(InputError, match="seed: expected 0 ≤ seed < 2⁶³"):
-            generate("burgers", PROBLEMS["burgers"](), tmp_path / "a.h5", samples=1, seed=seed)
+            generate(PROBLEMS["burgers"](), tmp_path / "a.h5", samples=1, seed=seed)

@@ -10,8 +10,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from calm_pde.errors import ConfigError
-from calm_pde.models.contract import ModelConfig
+from calm_pde.models.contract import Model, ModelConfig
 
+_FAR_MORE = 2  # query points for each point of the mesh
 TRAINED_BYTES = 16  # of a parameter: itself, its gradient and Adam's two moments, in float32
 
 
@@ -43,6 +44,20 @@ def check_memory(config: ModelConfig) -> None:
             f"each: weight, gradient, Adam's two moments), and this machine has {there / 2**30:,.1f} GiB. Choose a smaller "
             "preset or fewer channels, or set train.check_memory to false."
         )
+
+
+def oversized(model: Model, num_points: int) -> str | None:
+    """What to tell of a model whose layers have far more query points than a mesh has points; None where all is well."""
+    layers = model.query_points() if model.config.abilities.shows_inside else []
+    found = [f"{layer.name} ({len(layer.positions):,})" for layer in layers if len(layer.positions) > _FAR_MORE * num_points]
+    if not found:
+        return None
+    fitting = ", ".join(f"{layer.name} {min(len(layer.positions), num_points):,}" for layer in layers)
+    return (
+        f"model: layers with more than {_FAR_MORE} query points for each of the {num_points:,} points of the smallest mesh: "
+        f"{', '.join(found)}. Most of them learn nothing. What would fit: {fitting} (model.encoder.num_queries, "
+        "model.decoder.num_queries), or a smaller preset."
+    )
 
 
 def _machine_bytes() -> int | None:

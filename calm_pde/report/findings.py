@@ -118,7 +118,7 @@ class Findings:
         if self._room >= 0:
             masks = [None] * len(own) if batch.mask is None else list(batch.mask)
             cut = [one if mask is None else one[:, mask] for one, mask in zip(own, masks, strict=True)]
-            self._answers.update(zip(batch.samples.tolist(), cut, strict=True))
+            self._answers = self._answers | dict(zip(batch.samples.tolist(), cut, strict=True))
 
     @property
     def error_map(self) -> np.ndarray | None:

@@ -23,7 +23,7 @@ from calm_pde.errors import ConfigError, TrainingError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
 from calm_pde.models import OURS
-from calm_pde.models.size import check_memory
+from calm_pde.models.size import check_memory, oversized
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
 from calm_pde.records.batch import Batch
@@ -299,7 +299,11 @@ class Trainer:
         kind = recipe.model.get("kind", OURS)
         found = statistics(self.data, features_per_point=recipe.data.normalize_features == "point")
         card = card_of(kind, config, self.data, found, provenance)
-        return Surrogate(initial_model(config, self.data, self.config.seed), card)
+        model = initial_model(config, self.data, self.config.seed)
+        too_large = oversized(model, int(self.data.file.num_points[self.data.indices].min()))
+        if too_large:
+            self.show.warn(too_large)
+        return Surrogate(model, card)
 
     def _settings(self) -> dict[str, Any]:
         """What a resume must find as it was."""

@@ -171,7 +171,7 @@ def test_a_second_training_in_the_folder_of_one_that_goes_is_refused(tmp_path):
     process = runs.start(tmp_path, *TRAIN, "--train.epochs", "100000")
     runs.wait_for_lines(tmp_path / "run", 1, process)
     with pytest.raises(FileError, match=f"run: is in use by process {process.pid} on "):
-        train_recipe(runs.recipe(), tmp_path / "run")
+        fit(runs.recipe(), tmp_path / "run")
     os.kill(process.pid, signal.SIGKILL)
     runs.ended(process)
     steps = [line["step"] for line in read_record(tmp_path / "run" / "metrics.jsonl") if "loss" in line]

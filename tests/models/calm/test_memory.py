@@ -11,6 +11,7 @@ import torch
 import calm_pde as cp
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS
+from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.live_bytes import LiveBytes
 from calm_pde.models.size import check_memory, num_parameters, planned_parameters
 
