@@ -91,7 +91,7 @@ class Model(nn.Module, ABC):
         self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None, node_type: Tensor | None = None
     ) -> Callable[..., Tensor]:
         """This model on one mesh for good, for fast inference: a function of the values and the steps."""
-        raise self._refusal("bake", "bake", "Use solve of the surrogate, or the model itself.")
+        raise self.refusal("bake", "bake", "Use solve of the surrogate, or the model itself.")
 
     def predicted_peak(self, num_points: int, batch: int, num_steps: int | None, *, own_meshes: bool = False) -> int | None:
         """Bytes that a training step takes at the most, from shapes alone; None for a model that can't tell."""
@@ -99,25 +99,25 @@ class Model(nn.Module, ABC):
 
     def query_points(self) -> list[OwnQueries]:
         """Of every layer that has queries of its own, from the input to the output."""
-        raise self._refusal("query_points", "show its query points", _ASK_INSIDE)
+        raise self.refusal("query_points", "show its query points", _ASK_INSIDE)
 
     def kernel_weights(self, points: Tensor, box: Box) -> list[LayerKernels]:
         """Of every layer at a few queries spread over the mesh (point, dim)."""
-        raise self._refusal("kernel_weights", "show its kernels", _ASK_INSIDE)
+        raise self.refusal("kernel_weights", "show its kernels", _ASK_INSIDE)
 
     def latent_shape(self) -> LatentShape:
         """Tokens and channels of one frame."""
-        raise self._refusal("latent_shape", "show its tokens", _ASK_INSIDE)
+        raise self.refusal("latent_shape", "show its tokens", _ASK_INSIDE)
 
     def tokens(self, values: Tensor, points: Tensor, node_type: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Latent tokens z (batch, token, channel) of the values, and their positions (token, dim)."""
-        raise self._refusal("tokens", "show its tokens", _ASK_INSIDE)
+        raise self.refusal("tokens", "show its tokens", _ASK_INSIDE)
 
     def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor) -> Tensor:
         """What is decoded of the tokens at once and at `times` in frames; a steady model has its one answer alone."""
-        raise self._refusal("fields_of_tokens", "show its tokens", _ASK_INSIDE)
+        raise self.refusal("fields_of_tokens", "show its tokens", _ASK_INSIDE)
 
-    def _refusal(self, argument: str, what: str, fix: str) -> InputError:
+    def refusal(self, argument: str, what: str, fix: str) -> InputError:
         name = self.config.title or type(self).__name__
         return InputError(argument, expected=f"a model that can {what}", got=f"{name}, which can't", fix=fix)
 

@@ -59,7 +59,7 @@ class Toy(Stepwise):
 
     def geometry(self, points, mask, node_type, queries):
         if queries is not None:
-            raise self._refusal("queries", "answer anywhere", "Ask at the points.")
+            raise self.refusal("queries", "answer anywhere", "Ask at the points.")
         return None
 
     def step(self, states, geometry):
