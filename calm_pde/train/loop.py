@@ -33,10 +33,10 @@ from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, loa
 from calm_pde.train.config import Recipe, initial_model, model_config
 from calm_pde.train.objective import Objective
 from calm_pde.train.optimizer import adamw, load_optimizer_state, optimizer_state
-from calm_pde.train.plan import Plan
 from calm_pde.train.processes import Processes
 from calm_pde.train.queries import QueryRecord
 from calm_pde.train.record import Record
+from calm_pde.train.schedule import Schedule
 from calm_pde.train.show import Show
 from calm_pde.train.signals import StopSignals, deaf_children
 from calm_pde.train.stages import freeze
@@ -69,8 +69,8 @@ class Trainer:
         if self.config.precision == "float64":
             self.model.double()
         self.model.to(self.processes.device)
-        self.plan = Plan(self.config, self.model.config, self.data.num_frames, self.data.even)
-        self.objective = Objective(self.surrogate, self.config, self.plan)
+        self.schedule = Schedule(self.config, self.model.config, self.data.num_frames, self.data.even)
+        self.objective = Objective(self.surrogate, self.config, self.schedule)
         self.position = Position()
         self.optimizer = self._optimizer()
         self.average = {} if self.config.average is None else self._weights()
@@ -118,7 +118,7 @@ class Trainer:
             position.step += 1
             if self.record is not None:
                 rate = self.optimizer.param_groups[0]["lr"]
-                told = self.plan.told(position.epoch)
+                told = self.schedule.told(position.epoch)
                 self.record.add(step=position.step, epoch=position.epoch, loss=loss, learning_rate=rate, **told)
             self.show.step(self, loss)
             self._agree_to_leave()
@@ -135,7 +135,7 @@ class Trainer:
         position, config = self.position, self.config
         error = None
         due = position.epoch % config.validate_every == 0 or position.epoch == config.epochs
-        if self.held is not None and due and self.plan.selects(position.epoch - 1):
+        if self.held is not None and due and self.schedule.selects(position.epoch - 1):
             error = self.validate()
             if error < position.best:
                 position.best, position.best_epoch = error, position.epoch
@@ -155,7 +155,7 @@ class Trainer:
         """One optimizer step on this process's share of a batch; the loss of the whole batch."""
         position, config = self.position, self.config
         for group in self.optimizer.param_groups:
-            group["lr"] = self.plan.learning_rate(position.epoch, position.step, self.epoch_steps)
+            group["lr"] = self.schedule.learning_rate(position.epoch, position.step, self.epoch_steps)
         self.optimizer.zero_grad(set_to_none=True)
         self._seed()
         offset = self._offset(batch.points.shape[-1])
@@ -179,12 +179,12 @@ class Trainer:
 
     def _optimizer(self) -> torch.optim.AdamW:
         """A fresh one, of what learns in the stage at hand."""
-        freeze(self.model, self.plan.span(self.position.epoch).stage)
+        freeze(self.model, self.schedule.span(self.position.epoch).stage)
         return adamw(self.model, self.config.learning_rate, self.config.weight_decay, self.config.betas)
 
     def _enter_stage(self) -> None:
         """At the border of two stages: the next builds on what the last one kept, and starts with an optimizer of its own."""
-        begin, _, stage = self.plan.span(self.position.epoch)
+        begin, _, stage = self.schedule.span(self.position.epoch)
         if stage is None or self.position.epoch != begin or not isinstance(self.model, Staged):
             return
         self.model.load_state_dict(self._kept_weights())
@@ -230,11 +230,11 @@ class Trainer:
         windows = epoch_windows(
             len(self.data),
             self.data.num_frames,
-            self.plan.length(epoch),
+            self.schedule.length(epoch),
             seed=config.seed,
             epoch=epoch,
             per_trajectory=config.windows_per_trajectory,
-            **self.plan.starts(epoch),
+            **self.schedule.starts(epoch),
         )
         return grouped(windows, config.batch_size)[: config.batches_per_epoch]
 

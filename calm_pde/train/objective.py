@@ -19,7 +19,7 @@ from calm_pde.models.stepwise import Stepwise
 from calm_pde.records.batch import Batch
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
-from calm_pde.train.plan import Plan
+from calm_pde.train.schedule import Schedule
 from calm_pde.types import Float, Tensor
 
 _NOISE = 3  # what tells its draws from others of the same seed and epoch
@@ -35,8 +35,8 @@ class Objective:
     - a model in stages has losses of its own.
     """
 
-    def __init__(self, surrogate: Surrogate, config: TrainConfig, plan: Plan) -> None:
-        self.surrogate, self.config, self.plan = surrogate, config, plan
+    def __init__(self, surrogate: Surrogate, config: TrainConfig, schedule: Schedule) -> None:
+        self.surrogate, self.config, self.schedule = surrogate, config, schedule
         if config.feeding != "rollout" and not isinstance(surrogate.model, Stepwise):
             raise ConfigError(
                 f"train.feeding: {config.feeding!r} is for models that go from frame to frame on their points, and "
@@ -49,7 +49,7 @@ class Objective:
         frames = self.surrogate.translator.frames(batch, dtype)
         if offset is not None:
             frames = frames._replace(points=frames.points + frames.points.new_tensor(offset))
-        model, stage = self.surrogate.model, self.plan.span(epoch).stage
+        model, stage = self.surrogate.model, self.schedule.span(epoch).stage
         with self._autocast(frames.points.device), nullcontext() if offset is None else _shifted_on_purpose():
             if stage is not None and isinstance(model, Staged):
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
@@ -76,7 +76,7 @@ class Objective:
         """Frames 1 … T − 1: first those that the model feeds itself, then one step from each true frame that is left."""
         values, points, mask, kinds = frames
         inputs = self._noisy(values[:, :-1], batch, epoch)
-        fed, together = self.plan.self_fed(epoch), self.config.frames_at_once
+        fed, together = self.schedule.self_fed(epoch), self.config.frames_at_once
         found = [model.rollout(inputs[:, 0], points, batch.times[1 : fed + 1].tolist(), mask, kinds)[:, 1:]] if fed else []
         left = inputs[:, fed:]
         for part in left.split(together or len(left[0]), dim=1) if len(left[0]) else ():

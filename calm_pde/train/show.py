@@ -64,7 +64,7 @@ class Show:
         if self._bar is not None and self._task is not None:
             rate = self._windows / max(1e-9, time.perf_counter() - self._start)
             best = trainer.position.best
-            told = "".join(f" {_words(name)} {value}" for name, value in trainer.plan.told(trainer.position.epoch).items())
+            told = "".join(f" {_words(name)} {value}" for name, value in trainer.schedule.told(trainer.position.epoch).items())
             words = f"epoch {trainer.position.epoch} loss {loss:.4f} best {best:.4f}{told} {rate:.0f} samples/s"
             self._bar.update(self._task, completed=trainer.position.step, description=words)
 
@@ -77,7 +77,7 @@ class Show:
             mean = f"{sum(losses) / len(losses):.4f}" if losses else "–"
             shown = "" if error is None else f", validation {error:.4f}"
             rate = trainer.optimizer.param_groups[0]["lr"]
-            told = "".join(f", {_words(name)} {value}" for name, value in trainer.plan.told(done - 1).items())
+            told = "".join(f", {_words(name)} {value}" for name, value in trainer.schedule.told(done - 1).items())
             left = (now - self._start) / max(1, trainer.position.step) * (trainer.num_steps - trainer.position.step)
             self._say(
                 f"epoch {done}/{epochs}: loss {mean}{shown}{told}, learning rate {rate:.2e}, "
@@ -111,11 +111,11 @@ class Show:
     def _estimate(self, trainer: Trainer, count: bool) -> tuple[float, int]:
         """Seconds to the end and bytes of a step: a stage's first and last kind of step are tried, which leaves no trace."""
         seconds, peak = 0.0, 0
-        for span in trainer.plan.spans:
+        for span in trainer.schedule.spans:
             epochs = range(max(trainer.position.epoch, span.begin), span.end)
             if epochs:
                 (short, _), (long, alive) = (_tried(trainer, epoch, count) for epoch in (epochs[0], epochs[-1]))
-                fed = [trainer.plan.self_fed(epoch) for epoch in epochs]
+                fed = [trainer.schedule.self_fed(epoch) for epoch in epochs]
                 each = np.interp(fed, [fed[0], max(fed[-1], fed[0] + 1)], [short, long])
                 seconds, peak = seconds + trainer.epoch_steps * float(each.sum()), max(peak, alive)
         return seconds, peak
@@ -125,14 +125,14 @@ def _tried(trainer: Trainer, epoch: int, count: bool) -> tuple[float, int]:
     """Seconds of a step of this epoch, the second time, and the bytes that it takes, counted the first time where asked for."""
     batch, weight = next(trainer._batches(trainer.groups(epoch)[:1]))
     parts = list(batch.parts(trainer.config.accumulate))
-    freeze(trainer.model, trainer.plan.span(epoch).stage)
+    freeze(trainer.model, trainer.schedule.span(epoch).stage)
     seconds, live = 0.0, LiveBytes()
     for counted in (live if count else nullcontext(), nullcontext()):
         start = time.perf_counter()
         with counted:
             (trainer.objective.losses(parts[0], epoch).sum() * weight).backward()
         seconds = time.perf_counter() - start
-    freeze(trainer.model, trainer.plan.span(trainer.position.epoch).stage)
+    freeze(trainer.model, trainer.schedule.span(trainer.position.epoch).stage)
     trainer.model.zero_grad(set_to_none=True)
     return seconds * len(parts), process_bytes(live)
 

@@ -87,11 +87,11 @@ def test_a_toy_goes_all_the_way(tmp_path: Path) -> None:
     (found,) = made.campaign.found().values()
     assert isinstance(found, Result), found
     assert (found.title, found.kind, found.parameters, found.steps) == ("Toy", "toy", 1, 4)
-    recipe = made.cells[0].recipe.train
+    recipe = made.trials[0].recipe.train
     assert (recipe.feeding, recipe.learning_rate, recipe.batch_size) == ("truth", 1e-2, 4)
     assert "| Toy |" in (tmp_path / "out" / "table.md").read_text()
 
-    run = made.campaign.folder(made.cells[0])
+    run = made.campaign.folder(made.trials[0])
     surrogate = cp.Surrogate.load(run)
     assert found.latent_size == len(cp.DataFile(SAMPLE).description.points)
     main(["evaluate", str(run)])

@@ -86,7 +86,7 @@ def test_each_stage_trains_its_part_alone(tmp_path: Path) -> None:
     def step(*arguments: Any) -> float:
         before = {part: weights(run, part) for part in start}
         loss = real(*arguments)
-        stage = run.plan.span(run.position.epoch).stage
+        stage = run.schedule.span(run.position.epoch).stage
         assert stage is not None
         for part, old in before.items():
             now, learns = weights(run, part), part == stage.name

@@ -93,7 +93,7 @@ def _model(contender: Contender, setting: Setting) -> dict[str, Any]:
 
 def training_step(trainer: Trainer, contender: Contender) -> Callable[[], object]:
     """One optimizer step, or one per transition, on batches that have been read before."""
-    span = trainer.plan.spans[contender.timed.stage]
+    span = trainer.schedule.spans[contender.timed.stage]
     trainer.position.epoch, trainer.position.step = span.begin, span.begin * trainer.epoch_steps
     trainer.optimizer = trainer._optimizer()
     trainer.model.train()

@@ -78,7 +78,7 @@ def _step_bytes(recipe: Recipe) -> int | None:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(recipe, Path(folder) / "run", Show(Console(quiet=True)))
         found = []
-        for span in trainer.plan.spans:
+        for span in trainer.schedule.spans:
             trainer.position.epoch, trainer.position.step = span.end - 1, (span.end - 1) * trainer.epoch_steps
             trainer.optimizer = trainer._optimizer()
             batch, weight = next(trainer._batches(trainer.groups(span.end - 1)[:1]))

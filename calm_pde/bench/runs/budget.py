@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from calm_pde.bench.runs.cells import Cell, Length
+from calm_pde.bench.runs.trials import Length, Trial
 from calm_pde.config import Config, differences
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import replace_file
@@ -39,10 +39,10 @@ class Probe(Config):
     seconds: float
 
 
-class Plan(Config):
-    """What a cell became: a recipe with its length. A campaign writes it once, and every start of the run reads it."""
+class Allowance(Config):
+    """What a trial became: a recipe with its length. A campaign writes it once, and every start of the run reads it."""
 
-    asked: Cell
+    asked: Trial
     recipe: Recipe
     steps: int
     seconds_per_step: float
@@ -51,39 +51,39 @@ class Plan(Config):
     probes: tuple[Probe, ...]
 
 
-def plan_of(cell: Cell, path: Path) -> Plan:
-    """The plan that stands in a file, which is written first where there is none."""
+def allowance_of(trial: Trial, path: Path) -> Allowance:
+    """The allowance that stands in a file, which is written first where there is none."""
     if path.exists():
-        found = Plan.model_validate_json(path.read_bytes())
-        changed = differences(found.asked.model_dump(mode="json"), cell.model_dump(mode="json"))
+        found = Allowance.model_validate_json(path.read_bytes())
+        changed = differences(found.asked.model_dump(mode="json"), trial.model_dump(mode="json"))
         if changed:
             listed = "; ".join(f"{name}: {old!r} then, {new!r} now" for name, old, new in changed)
             raise CalmError(f"{path}: this run was planned with other settings ({listed}). Name another folder with --out.")
         return found
-    found = plan(cell)
+    found = allowance(trial)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, found.model_dump_json(indent=1).encode())
     return found
 
 
-def plan(cell: Cell) -> Plan:
+def allowance(trial: Trial) -> Allowance:
     """Times a few steps on the real data and chooses the length of the training."""
-    recipe = _with(cell.recipe, {"epochs": _PROBE_EPOCHS, "stages": ()})
+    recipe = _with(trial.recipe, {"epochs": _PROBE_EPOCHS, "stages": ()})
     with tempfile.TemporaryDirectory() as folder, threads(recipe.train.threads):
         trainer = Trainer(recipe, Path(folder) / "run", Show(Console(quiet=True)))
-        probes = [probe for span in trainer.plan.spans for probe in _probes(trainer, span)]
+        probes = [probe for span in trainer.schedule.spans for probe in _probes(trainer, span)]
         validation = _seconds_of_validation(trainer)
-        stages = [_mean_seconds(trainer, span, probes) for span in trainer.plan.spans]
+        stages = [_mean_seconds(trainer, span, probes) for span in trainer.schedule.spans]
         whole = trainer.epoch_steps
-    steps = stage_steps(cell.length, stages, validation)
-    recipe = _with(cell.recipe, _settings(steps, whole) if steps else {})
-    if cell.length.iterations is not None:
-        recipe = _with(cell.recipe, {"epochs": math.ceil(cell.length.iterations / whole)})
+    steps = stage_steps(trial.length, stages, validation)
+    recipe = _with(trial.recipe, _settings(steps, whole) if steps else {})
+    if trial.length.iterations is not None:
+        recipe = _with(trial.recipe, {"epochs": math.ceil(trial.length.iterations / whole)})
     counts = _stage_epochs(recipe, len(stages))
     per_epoch = min(whole, recipe.train.batches_per_epoch or whole)
     total = sum(count * seconds for count, seconds in zip(counts, stages, strict=True)) / sum(counts)
-    return Plan(
-        asked=cell,
+    return Allowance(
+        asked=trial,
         recipe=recipe,
         steps=per_epoch * recipe.train.epochs,
         seconds_per_step=total,
@@ -146,7 +146,7 @@ def _probes(trainer: Trainer, span: Span) -> list[Probe]:
 def _seconds_of_step(trainer: Trainer, epoch: int) -> float:
     """The median of a few steps of an epoch, reading the data included; one more before them is not counted."""
     trainer.position.epoch, trainer.position.step = epoch, epoch * trainer.epoch_steps
-    freeze(trainer.model, trainer.plan.span(epoch).stage)
+    freeze(trainer.model, trainer.schedule.span(epoch).stage)
     trainer.optimizer = trainer._optimizer()
     trainer.model.train()
     groups = trainer.groups(epoch)
@@ -174,10 +174,10 @@ def _mean_seconds(trainer: Trainer, span: Span, probes: list[Probe]) -> float:
     places = (span.begin, span.begin + span.epochs // 2, span.end - 1)
     known: dict[int, list[float]] = {}
     for place, seconds in zip(places, taken, strict=True):
-        known.setdefault(trainer.plan.self_fed(place), []).append(seconds)
+        known.setdefault(trainer.schedule.self_fed(place), []).append(seconds)
     fed = sorted(known)
     middle = [statistics.median(known[count]) for count in fed]
-    return float(np.mean(np.interp([trainer.plan.self_fed(epoch) for epoch in range(span.begin, span.end)], fed, middle)))
+    return float(np.mean(np.interp([trainer.schedule.self_fed(epoch) for epoch in range(span.begin, span.end)], fed, middle)))
 
 
 def _with(recipe: Recipe, changes: dict[str, object]) -> Recipe:

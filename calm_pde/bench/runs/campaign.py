@@ -11,8 +11,8 @@ from rich.console import Console
 from calm_pde.bench.measured.clock import CLOCK, ClockShow
 from calm_pde.bench.measured.measure import Measured, measured
 from calm_pde.bench.measured.result import Failure, Result, load, save
-from calm_pde.bench.runs.budget import Plan, plan_of
-from calm_pde.bench.runs.cells import Cell
+from calm_pde.bench.runs.budget import Allowance, allowance_of
+from calm_pde.bench.runs.trials import Trial
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
@@ -33,55 +33,55 @@ class Campaign:
         report: called after every run, to write the tables anew.
     """
 
-    def __init__(self, cells: Sequence[Cell], out: Path, console: Console, report: Callable[[], None]) -> None:
-        self.cells, self.out, self.console, self.report = list(cells), out, console, report
+    def __init__(self, trials: Sequence[Trial], out: Path, console: Console, report: Callable[[], None]) -> None:
+        self.trials, self.out, self.console, self.report = list(trials), out, console, report
 
-    def folder(self, cell: Cell) -> Path:
-        return self.out / "runs" / cell.name
+    def folder(self, trial: Trial) -> Path:
+        return self.out / "runs" / trial.name
 
     def found(self) -> dict[str, Result | Failure | None]:
-        """Of each cell by name."""
-        return {cell.name: load(self.folder(cell)) for cell in self.cells}
+        """Of each trial by name."""
+        return {trial.name: load(self.folder(trial)) for trial in self.trials}
 
-    def run(self, chosen: Sequence[Cell]) -> None:
+    def run(self, chosen: Sequence[Trial]) -> None:
         """Finished runs are not repeated, an interrupted one goes on, a failed one is tried again."""
-        for number, cell in enumerate(chosen, start=1):
-            place = f"[{number}/{len(chosen)}] {cell.title} on {cell.data}, seed {cell.seed}"
-            found = load(self.folder(cell))
+        for number, trial in enumerate(chosen, start=1):
+            place = f"[{number}/{len(chosen)}] {trial.title} on {trial.data}, seed {trial.seed}"
+            found = load(self.folder(trial))
             if isinstance(found, Result):
                 self._say(f"{place}: done before, {_reached(found)}")
                 continue
             self._say(f"{place} …")
-            make_folder(self.folder(cell))
-            with held(self.folder(cell)):
-                found = self._attempt(cell)
-                save(self.folder(cell), found)
+            make_folder(self.folder(trial))
+            with held(self.folder(trial)):
+                found = self._attempt(trial)
+                save(self.folder(trial), found)
             self._say(f"{place}: {_reached(found)}")
             self.report()
         self.report()
 
     def prepare(self) -> None:
         """All data files, made where they are missing."""
-        for cell in self.cells:
-            make_missing(cell.recipe.data, self.console)
+        for trial in self.trials:
+            make_missing(trial.recipe.data, self.console)
 
-    def _attempt(self, cell: Cell) -> Result | Failure:
+    def _attempt(self, trial: Trial) -> Result | Failure:
         """A run that fails, for whatever reason, is told of in the table and does not stop the others."""
         try:
-            return self._result(cell)
+            return self._result(trial)
         except Interrupted:
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, CalmError) else f"{type(error).__name__}: {error}"
-            return Failure(data=cell.data, model=cell.model, title=cell.title, seed=cell.seed, reason=reason)
+            return Failure(data=trial.data, model=trial.model, title=trial.title, seed=trial.seed, reason=reason)
 
-    def _result(self, cell: Cell) -> Result:
-        run = self.folder(cell)
-        make_missing(cell.recipe.data, self.console)
-        plan = plan_of(cell, self.out / "plans" / f"{cell.name}.json")
+    def _result(self, trial: Trial) -> Result:
+        run = self.folder(trial)
+        make_missing(trial.recipe.data, self.console)
+        allowance = allowance_of(trial, self.out / "plans" / f"{trial.name}.json")
         show = ClockShow(self.console, run)
         try:
-            Trainer(plan.recipe, run, show).fit()
+            Trainer(allowance.recipe, run, show).fit()
         finally:
             show.close()
         surrogate = Surrogate.load(run)
@@ -90,25 +90,27 @@ class Campaign:
             surrogate.model.cuda()
         evaluation = evaluate(surrogate, file, frame_stride=stride)
         replace_file(run / "evaluation.json", evaluation.model_dump_json(indent=1).encode())
-        return result_of(cell, plan, surrogate, evaluation, measured(run), run)
+        return result_of(trial, allowance, surrogate, evaluation, measured(run), run)
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
-def result_of(cell: Cell, plan: Plan, surrogate: Surrogate, evaluation: Evaluation, measured: Measured, run: Path) -> Result:
+def result_of(
+    trial: Trial, allowance: Allowance, surrogate: Surrogate, evaluation: Evaluation, measured: Measured, run: Path
+) -> Result:
     """All that the table shows of a run."""
-    card, train = surrogate.card, plan.recipe.train
-    name = "relative_l2_spacetime" if cell.metric == "spacetime" else "relative_l2"
+    card, train = surrogate.card, allowance.recipe.train
+    name = "relative_l2_spacetime" if trial.metric == "spacetime" else "relative_l2"
     error, baseline = getattr(evaluation, name), getattr(evaluation.baseline, name)
     clock = [line for line in read_record(run / CLOCK) if line["validation"] is not None]
     return Result(
-        data=cell.data,
-        model=cell.model,
-        title=cell.title,
-        seed=cell.seed,
+        data=trial.data,
+        model=trial.model,
+        title=trial.title,
+        seed=trial.seed,
         kind=card.kind,
-        preset=cell.preset,
+        preset=trial.preset,
         error=error.mean,
         sample_spread=error.std,
         baseline=baseline.mean,
@@ -116,12 +118,12 @@ def result_of(cell: Cell, plan: Plan, surrogate: Surrogate, evaluation: Evaluati
         diverged=evaluation.diverged,
         parameters=num_parameters(surrogate.model),
         latent_size=surrogate.model.config.latent_numbers(evaluation.num_points[1]),
-        steps=plan.steps,
+        steps=allowance.steps,
         epochs=train.epochs,
         batch_size=train.batch_size,
-        minutes=cell.length.minutes,
+        minutes=trial.length.minutes,
         training_seconds=card.metrics["seconds"],
-        seconds_per_step=plan.seconds_per_step,
+        seconds_per_step=allowance.seconds_per_step,
         step_bytes=measured.step_bytes,
         inference_seconds=measured.inference_seconds,
         inference_bytes=measured.inference_bytes,

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from calm_pde.bench.measured.result import Failure, Result
 from calm_pde.bench.runs.campaign import Campaign
-from calm_pde.bench.runs.cells import cells, chosen
 from calm_pde.bench.runs.suite import Suite, load_suite
+from calm_pde.bench.runs.trials import chosen, trials
 from calm_pde.bench.shown.page import page
 from calm_pde.bench.shown.table import Row, comma_separated, error_text, markdown, rows
 from calm_pde.errors import CalmError
@@ -85,15 +85,15 @@ class SuiteJob:
 
     def __init__(self, suite: Suite, out: Path, console: Console, *, small: bool = False, steps: int | None = None) -> None:
         self.suite, self.out, self.console = suite, out, console
-        self.cells = cells(suite, out, small, steps)
-        self.campaign = Campaign(self.cells, out, console, self.write_tables)
+        self.trials = trials(suite, out, small, steps)
+        self.campaign = Campaign(self.trials, out, console, self.write_tables)
 
     def run(self, only: tuple[str, ...] = (), index: int | None = None) -> None:
         """What is left to do of the runs that are named, or of the one at a place of the list.
 
         A whole campaign has its folder for itself; jobs of an array share it, and each has the folder of its run.
         """
-        wanted = chosen(self.cells, only)
+        wanted = chosen(self.trials, only)
         if index is not None:
             if not 0 <= index < len(wanted):
                 raise CalmError(f"index: expected 0 to {len(wanted) - 1}, as --list shows them, got {index}.")
@@ -106,19 +106,19 @@ class SuiteJob:
     def show_runs(self) -> None:
         """A line per run: its place, what it is, and what is known of it."""
         found = self.campaign.found()
-        for place, cell in enumerate(self.cells):
-            known = found[cell.name]
+        for place, trial in enumerate(self.trials):
+            known = found[trial.name]
             state = "not run yet"
             if isinstance(known, Result):
                 state = f"test error {known.error:.4f}"
             elif isinstance(known, Failure):
                 state = f"failed: {known.reason}"
-            words = f"{place:3d}  {cell.title} on {cell.data}, seed {cell.seed} ({cell.preset}): {state}"
+            words = f"{place:3d}  {trial.title} on {trial.data}, seed {trial.seed} ({trial.preset}): {state}"
             self.console.print(words, highlight=False, soft_wrap=True, markup=False)
 
     def rows(self) -> dict[str, list[Row]]:
         """Of each data set, from all results that are there."""
-        return rows(self.suite, self.cells, self.campaign.found())
+        return rows(self.suite, self.trials, self.campaign.found())
 
     def write_tables(self) -> None:
         make_folder(self.out)

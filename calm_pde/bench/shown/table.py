@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from calm_pde.bench.measured.result import Failure, Result
 from calm_pde.bench.runs.cards import title
-from calm_pde.bench.runs.cells import Cell
 from calm_pde.bench.runs.suite import Suite
+from calm_pde.bench.runs.trials import Trial
 from calm_pde.models import MODELS
 
 FACTS = ("seed", "commit", "machine", "date", "fingerprint")
@@ -49,16 +49,16 @@ class Row:
         return statistics.fmean(known) if known else None
 
 
-def rows(suite: Suite, cells: Sequence[Cell], found: Mapping[str, Result | Failure | None]) -> dict[str, list[Row]]:
+def rows(suite: Suite, trials: Sequence[Trial], found: Mapping[str, Result | Failure | None]) -> dict[str, list[Row]]:
     """By data set, in the suite's order; models that only the paper has come last."""
     table: dict[str, list[Row]] = {}
     for data, entry in suite.data.items():
         printed = suite.paper.get(data, {})
         made: dict[str, Row] = {}
-        for cell in cells:
-            if cell.data == data:
-                row = made.setdefault(cell.model, _row(cell.model, cell.title, printed, entry.paper_unit))
-                result = found.get(cell.name)
+        for trial in trials:
+            if trial.data == data:
+                row = made.setdefault(trial.model, _row(trial.model, trial.title, printed, entry.paper_unit))
+                result = found.get(trial.name)
                 if isinstance(result, Result):
                     row.results.append(result)
                 elif isinstance(result, Failure):

@@ -24,13 +24,13 @@ def test_a_step_has_all_transitions_of_eight_trajectories(contender, tmp_path):
     """Counted in the batches that the training loop makes of them."""
     file = write_data(SMALL, tmp_path, contender.timed.scattered).path
     trainer = trainer_of(contender, SMALL, file, tmp_path)
-    span = trainer.plan.spans[contender.timed.stage]
+    span = trainer.schedule.spans[contender.timed.stage]
     groups = trainer.groups(span.begin)
     transitions = SMALL.frames - 1
     shown = sum(len(group) for group in groups)
     if contender.kind != "aroma":
-        assert (shown, len(groups), trainer.plan.length(span.begin)) == (TRAJECTORIES, 1, SMALL.frames)
-        fed = trainer.plan.self_fed(span.begin)
+        assert (shown, len(groups), trainer.schedule.length(span.begin)) == (TRAJECTORIES, 1, SMALL.frames)
+        fed = trainer.schedule.self_fed(span.begin)
         assert fed == (0 if contender.kind == "lno" else transitions)
     elif contender.timed.stage == 0:
         assert (shown, len(groups), span.stage.frames) == (TRAJECTORIES * SMALL.frames, 1, 1)
@@ -71,7 +71,7 @@ def test_ratios_are_to_ours():
     rows = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if line.startswith("| ")}
     training = next(line for line in text.splitlines() if line.startswith("| PIT"))
     numbers = ["5 s", "5 s to 5 s", "2.50", "0.90", "5 MiB", "2.50", "1.20"]
-    assert [cell.strip() for cell in training.split("|")][3:10] == numbers
+    assert [trial.strip() for trial in training.split("|")][3:10] == numbers
     assert rows["PIT"] == "| PIT | 2.5 s | 2.50 | – | – | – | – | – | – | – |"
     assert "| LNO | x | does not fit |" in text
 

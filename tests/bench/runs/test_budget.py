@@ -1,4 +1,4 @@
-"""From minutes to epochs: the arithmetic, and a plan that is made once."""
+"""From minutes to epochs: the arithmetic, and an allowance that is made once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calm_pde.bench.runs import budget
-from calm_pde.bench.runs.budget import FEWEST_EPOCHS, FEWEST_STEPS, VALIDATIONS, epochs_of, plan, plan_of, stage_steps
-from calm_pde.bench.runs.cells import Length, cells
+from calm_pde.bench.runs.budget import FEWEST_EPOCHS, FEWEST_STEPS, VALIDATIONS, allowance, allowance_of, epochs_of, stage_steps
+from calm_pde.bench.runs.trials import Length, trials
 from calm_pde.errors import CalmError
 from calm_pde.train.curriculum import self_fed
 from tests.bench.campaigns import SUITE, suite
@@ -54,16 +54,16 @@ def test_epochs_give_the_steps_and_not_many_more(steps, whole):
 
 
 def planned(monkeypatch: pytest.MonkeyPatch, model: str, seconds, **changes):
-    """A plan with step times that are told, not taken."""
+    """An allowance with step times that are told, not taken."""
     monkeypatch.setattr(budget, "_seconds_of_step", seconds)
     monkeypatch.setattr(budget, "_seconds_of_validation", lambda _: 0.0)
-    chosen = [cell for cell in cells(suite(**changes), Path("out")) if cell.model == model]
-    return plan(chosen[0])
+    chosen = [trial for trial in trials(suite(**changes), Path("out")) if trial.model == model]
+    return allowance(chosen[0])
 
 
 def test_a_growing_prefix_costs_what_its_schedule_costs(monkeypatch):
-    """Steps of 10 ms for every frame that the model feeds itself: the plan's mean is that of the schedule, to a few percent."""
-    found = planned(monkeypatch, "fno", lambda trainer, epoch: 0.01 * trainer.plan.self_fed(epoch), minutes=1)
+    """Steps of 10 ms for every frame that the model feeds itself: its mean is that of the schedule, to a few percent."""
+    found = planned(monkeypatch, "fno", lambda trainer, epoch: 0.01 * trainer.schedule.self_fed(epoch), minutes=1)
     epochs = 60
     wanted = 0.01 * sum(min(self_fed(epoch, epochs, 5), 4) for epoch in range(epochs)) / epochs
     assert found.seconds_per_step == pytest.approx(wanted, rel=0.05)
@@ -83,7 +83,7 @@ AROMA = {"aroma": {"train": {"batch_size": 2, "windows_per_trajectory": 1}, "mod
 
 def test_stages_get_the_same_time(monkeypatch):
     def seconds(trainer, epoch):
-        return {"autoencoder": 1 / 32, "dynamics": 1 / 128}[trainer.plan.span(epoch).stage.name]
+        return {"autoencoder": 1 / 32, "dynamics": 1 / 128}[trainer.schedule.span(epoch).stage.name]
 
     found = planned(monkeypatch, "aroma", seconds, minutes=1, models=AROMA)
     first, second = found.recipe.train.stages
@@ -94,17 +94,17 @@ def test_stages_get_the_same_time(monkeypatch):
 
 
 def test_real_steps_are_timed_on_the_data(tmp_path):
-    """The probes are positive, of start, middle and end; the plan is written once, and read from then on."""
-    (cell,) = [cell for cell in cells(suite(), tmp_path, steps=2) if cell.model == "fno"]
+    """The probes are positive, of start, middle and end; the allowance is written once, and read from then on."""
+    (trial,) = [trial for trial in trials(suite(), tmp_path, steps=2) if trial.model == "fno"]
     path = tmp_path / "plans" / "fno.json"
-    found = plan_of(cell, path)
+    found = allowance_of(trial, path)
     assert [probe.share for probe in found.probes] == [0.0, pytest.approx(0.5, abs=0.02), 1.0]
     assert all(probe.seconds > 0 for probe in found.probes)
     assert (found.steps, found.recipe.train.epochs, found.recipe.train.batches_per_epoch) == (2, 2, 1)
     written = path.read_bytes()
-    assert plan_of(cell, path) == found
+    assert allowance_of(trial, path) == found
     assert path.read_bytes() == written
-    other = cells(suite(train=SUITE["train"] | {"batch_size": 2}), tmp_path, steps=2)[0]
+    other = trials(suite(train=SUITE["train"] | {"batch_size": 2}), tmp_path, steps=2)[0]
     with pytest.raises(CalmError, match=r"recipe\.train\.batch_size: 4 then, 2 now"):
-        plan_of(other, path)
+        allowance_of(other, path)
     assert json.loads(written)["asked"]["name"] == "sample-fno-seed0"

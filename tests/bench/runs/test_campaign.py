@@ -50,7 +50,7 @@ def test_a_failure_is_told_and_the_others_go_on(tmp_path, monkeypatch):
     text = (tmp_path / "out" / "table.md").read_text()
     assert "| PIT | failed |" in text
     tried = []
-    monkeypatch.setattr(campaign.Campaign, "_attempt", lambda _, cell: tried.append(cell.model) or failed)
+    monkeypatch.setattr(campaign.Campaign, "_attempt", lambda _, trial: tried.append(trial.model) or failed)
     made.run()
     assert tried == ["pit"]
     assert made.campaign.found()["sample-fno-seed0"] == done
@@ -119,7 +119,7 @@ def test_one_run_of_the_list_at_a_time(tmp_path, monkeypatch, capsys):
 def test_a_second_campaign_in_the_folder_is_refused(tmp_path):
     """Jobs of an array share the folder; each has that of its run for itself."""
     made = job(tmp_path / "out", steps=2)
-    run = made.campaign.folder(made.cells[0])
+    run = made.campaign.folder(made.trials[0])
     run.mkdir(parents=True)
     with holder(tmp_path / "out") as process:
         with pytest.raises(FileError, match=f"out: is in use by process {process.pid} on "):
@@ -127,7 +127,7 @@ def test_a_second_campaign_in_the_folder_is_refused(tmp_path):
         assert not list(run.iterdir())
         made.run(index=0)
         assert isinstance(made.campaign.found()["sample-fno-seed0"], Result)
-    other = made.campaign.folder(made.cells[1])
+    other = made.campaign.folder(made.trials[1])
     other.mkdir()
     with holder(other) as process, pytest.raises(FileError, match=f"{other.name}: is in use by process {process.pid} on "):
         made.run(index=1)

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from calm_pde.bench.runs.cards import card, problems, tiny, title
-from calm_pde.bench.runs.cells import cells, chosen
 from calm_pde.bench.runs.suite import Suite, load_suite, suite_names
+from calm_pde.bench.runs.trials import chosen, trials
 from calm_pde.errors import CalmError, ConfigError
 from calm_pde.models import MODELS
 from calm_pde.models.fno import FnoConfig
@@ -24,17 +24,17 @@ from tests.bench.campaigns import SUITE, suite, write_suite
 def test_shipped_suites_become_runs(name, small):
     """Every preset and setting exists, and every model that the paper has a value for is either trained or only shown."""
     loaded = load_suite(name)
-    found = cells(loaded, Path("out"), small)
-    assert len({cell.name for cell in found}) == len(found)
-    for cell in found:
-        model = dict(cell.recipe.model)
+    found = trials(loaded, Path("out"), small)
+    assert len({trial.name for trial in found}) == len(found)
+    for trial in found:
+        model = dict(trial.recipe.model)
         assert model.pop("preset") in MODELS[model.pop("kind")].presets
-        made = cell.recipe.data.generate
+        made = trial.recipe.data.generate
         if made is not None:
             PROBLEMS[made.kind](**made.problem)
-        assert cell.recipe.train.seed == cell.seed
+        assert trial.recipe.train.seed == trial.seed
     for data, entry in loaded.data.items():
-        trained = {cell.model for cell in found if cell.data == data}
+        trained = {trial.model for trial in found if trial.data == data}
         assert trained
         printed = set(loaded.paper.get(data, {}))
         assert not printed or trained <= printed, f"{entry.title}: the paper's value of a model is missing"
@@ -104,8 +104,8 @@ def test_what_is_laid_over_what():
         models={"fno": {"train": {"learning_rate": 0.125}}},
         seeds=[3],
     )
-    (cell,) = cells(changed, Path("out"))
-    train = cell.recipe.train
+    (trial,) = trials(changed, Path("out"))
+    train = trial.recipe.train
     assert (train.feeding, train.batch_size, train.epochs, train.learning_rate, train.seed) == ("prefix", 3, 6, 0.125, 3)
 
 
@@ -121,10 +121,10 @@ def test_a_model_without_a_card_is_told_where_it_belongs(monkeypatch):
 
 
 def test_iterations_of_a_card_count_where_no_budget_does():
-    paper = {cell.model: cell for cell in cells(load_suite("paper_irregular"), Path("out")) if cell.data == "airfoil"}
+    paper = {trial.model: trial for trial in trials(load_suite("paper_irregular"), Path("out")) if trial.data == "airfoil"}
     assert paper["oformer"].length.iterations == 48000
     assert paper["geo_fno"].length.iterations is None
-    small = {cell.model: cell for cell in cells(load_suite("irregular_small"), Path("out"))}
+    small = {trial.model: trial for trial in trials(load_suite("irregular_small"), Path("out"))}
     assert (small["oformer"].length.iterations, small["oformer"].length.minutes) == (None, 3.0)
 
 
@@ -164,7 +164,7 @@ def test_wrong_suites_are_told_of(tmp_path, change, words):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(wrong(change)))
     with pytest.raises(ConfigError) as raised:
-        cells(load_suite(str(path)), tmp_path)
+        trials(load_suite(str(path)), tmp_path)
     assert words in str(raised.value)
     assert "mine" in str(raised.value) or "tiny" in str(raised.value)
 
@@ -195,14 +195,14 @@ def test_other_files_are_told_of(tmp_path, text, words):
 def test_two_names_that_make_one_folder_are_refused():
     twins = {"a b": {"kind": "fno"}, "a_b": {"kind": "fno"}}
     with pytest.raises(ConfigError, match="share the folder sample-a_b-seed0"):
-        cells(suite(models=twins), Path("out"))
+        trials(suite(models=twins), Path("out"))
 
 
 def test_only_narrows_by_models_and_by_data_sets(tmp_path):
-    found = cells(load_suite("smoke"), tmp_path)
-    assert {cell.data for cell in chosen(found, ("cylinder",))} == {"cylinder"}
-    assert [cell.name for cell in chosen(found, ("cylinder", "pit"))] == ["cylinder-pit-seed0"]
-    assert {cell.model for cell in chosen(found, ("pit", "lno"))} == {"pit", "lno"}
+    found = trials(load_suite("smoke"), tmp_path)
+    assert {trial.data for trial in chosen(found, ("cylinder",))} == {"cylinder"}
+    assert [trial.name for trial in chosen(found, ("cylinder", "pit"))] == ["cylinder-pit-seed0"]
+    assert {trial.model for trial in chosen(found, ("pit", "lno"))} == {"pit", "lno"}
     assert chosen(found, ()) == found
     with pytest.raises(CalmError, match="Did you mean 'cylinder'"):
         chosen(found, ("cylindr",))

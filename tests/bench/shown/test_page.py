@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from calm_pde.bench.measured.result import Failure
-from calm_pde.bench.runs.cells import cells
 from calm_pde.bench.runs.suite import Suite
+from calm_pde.bench.runs.trials import trials
 from calm_pde.bench.shown.drawing import Axis, curves
 from calm_pde.bench.shown.page import page
 from calm_pde.bench.shown.table import rows
@@ -31,7 +31,7 @@ def shown(**changes) -> str:
         "sample-calm-seed0": result(model="calm", title="CALM-PDE", error=0.0625, curve=((10.0, 0.5), (170.0, 0.07))),
         "sample-calm-seed1": Failure(data="sample", model="calm", title="CALM-PDE", seed=1, reason=HOSTILE),
     }
-    return page(chosen, rows(chosen, cells(chosen, Path("out")), found))
+    return page(chosen, rows(chosen, trials(chosen, Path("out")), found))
 
 
 class Reader(HTMLParser):
@@ -81,10 +81,10 @@ def test_hostile_names_are_text():
     """In the suite's name, its words, a model, a data set, a reason."""
     data = {HOSTILE: suite().data["sample"].model_dump() | {"title": HOSTILE}}
     chosen = suite(name=HOSTILE, about=HOSTILE, data=data, models={HOSTILE: {"kind": "fno"}}, paper={})
-    names = [cell.name for cell in cells(chosen, Path("out"))]
+    names = [cell.name for cell in trials(chosen, Path("out"))]
     assert all(re.fullmatch(r"[A-Za-z0-9._+-]+", name) for name in names)
     found = {names[0]: result(model=HOSTILE, title=HOSTILE)}
-    reader = read(page(chosen, rows(chosen, cells(chosen, Path("out")), found)))
+    reader = read(page(chosen, rows(chosen, trials(chosen, Path("out")), found)))
     assert {tag for tag, _ in reader.tags}.isdisjoint({"script", "a", "img"})
     assert sum(HOSTILE in text for text in reader.texts) >= 4
     assert "alert" in " ".join(read(shown()).texts)
@@ -100,7 +100,7 @@ def test_nothing_is_asked_for_and_nothing_runs():
 
 def test_a_curve_that_began_out_of_bounds_does_not_squeeze_the_others():
     curve = ((1.0, 1e6), (50.0, 0.6), (150.0, 0.3))
-    row = rows(suite(), cells(suite(), Path("out")), {"sample-fno-seed0": result(curve=curve)})["sample"][0]
+    row = rows(suite(), trials(suite(), Path("out")), {"sample-fno-seed0": result(curve=curve)})["sample"][0]
     drawn = read(curves([row], {"fno": 0}))
     (line,) = [given["d"] for tag, given in drawn.tags if tag == "path" and given["d"].count("L") == 2]
     first, second, third = (float(point.split()[1]) for point in line[1:].split("L"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from calm_pde.bench.measured.result import Failure, Result, load, save
-from calm_pde.bench.runs.cells import cells
+from calm_pde.bench.runs.trials import trials
 from calm_pde.bench.shown.table import COLUMNS, comma_separated, markdown, rows, seconds_text
 from calm_pde.errors import FileError
 from tests.bench.campaigns import result, suite
@@ -21,7 +21,7 @@ HOSTILE = "<script>alert('x')</script> | [a](b) `c` {{style}} \n# d"
 
 def table(found: dict[str, Result | Failure], **changes):
     chosen = suite(**changes)
-    return chosen, rows(chosen, cells(chosen, Path("out")), found)
+    return chosen, rows(chosen, trials(chosen, Path("out")), found)
 
 
 def cells_of(text: str) -> list[list[str]]:

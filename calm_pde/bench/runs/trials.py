@@ -23,7 +23,7 @@ class Length(Config):
     iterations: int | None = None
 
 
-class Cell(Config):
+class Trial(Config):
     """One run of a suite."""
 
     name: str
@@ -38,7 +38,7 @@ class Cell(Config):
     length: Length
 
 
-def cells(suite: Suite, out: Path, small: bool = False, steps: int | None = None) -> list[Cell]:
+def trials(suite: Suite, out: Path, small: bool = False, steps: int | None = None) -> list[Trial]:
     """All runs, data set by data set.
 
     Args:
@@ -55,21 +55,21 @@ def cells(suite: Suite, out: Path, small: bool = False, steps: int | None = None
                 continue
             for seed in suite.seeds[:1] if small else suite.seeds:
                 found.append(_cell(suite, data, entry, model, chosen, seed, out, small, steps))
-    names = [cell.name for cell in found]
+    names = [trial.name for trial in found]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"suite {suite.name}: two runs would share the folder {name}. Rename a model or a data set.")
     return found
 
 
-def chosen(found: list[Cell], only: tuple[str, ...]) -> list[Cell]:
+def chosen(found: list[Trial], only: tuple[str, ...]) -> list[Trial]:
     """The runs of the models and data sets that are named; a name of each kind narrows the choice."""
-    models, data = {cell.model for cell in found}, {cell.data for cell in found}
+    models, data = {trial.model for trial in found}, {trial.data for trial in found}
     for name in only:
         if name not in models | data:
             raise CalmError(f"only: there is no model or data set {name!r}. {suggestion(name, sorted(models | data))}")
     models, data = (names & set(only) or names for names in (models, data))
-    return [cell for cell in found if cell.model in models and cell.data in data]
+    return [trial for trial in found if trial.model in models and trial.data in data]
 
 
 def _cell(
@@ -82,7 +82,7 @@ def _cell(
     out: Path,
     small: bool,
     steps: int | None,
-) -> Cell:
+) -> Trial:
     where = f"suite {suite.name}: models: {model} on {data}"
     try:
         base = card(chosen.kind, entry.problem, "small" if small else suite.size, entry.recipe)
@@ -101,7 +101,7 @@ def _cell(
         )
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    return Cell(
+    return Trial(
         name=name,
         data=data,
         model=model,

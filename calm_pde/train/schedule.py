@@ -12,7 +12,7 @@ from calm_pde.train.optimizer import learning_rate
 from calm_pde.train.stages import Span, spans
 
 
-class Plan:
+class Schedule:
     """A function of the settings and the number of frames alone.
 
     Args:
