@@ -87,7 +87,8 @@ def main() -> None:
         low, high = np.quantile(medians, [0.025, 0.975])
         mine, theirs = np.median(times, axis=0)
         lines.append(
-            f"- {what}: ratio **{np.median(ratios):.3f}** [{low:.3f}, {high:.3f}]; medians {1e3 * mine:.0f} and {1e3 * theirs:.0f} ms"
+            f"- {what}: ratio **{np.median(ratios):.3f}** [{low:.3f}, {high:.3f}]; "
+            f"medians {1e3 * mine:.0f} and {1e3 * theirs:.0f} ms"
         )
     report("checkouts", lines)
 
