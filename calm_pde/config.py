@@ -55,7 +55,8 @@ class Config(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, data: Any) -> Any:
-        for key in data if isinstance(data, dict) else ():
+        closed = isinstance(data, dict) and cls.model_config.get("extra") != "allow"
+        for key in data if closed else ():
             if key not in cls.model_fields:
                 hint = suggestion(str(key), list(cls.model_fields))
                 raise PydanticCustomError("unknown_key", "unknown key '{key}'. {hint}", {"key": str(key), "hint": hint})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -89,3 +90,28 @@ def test_a_model(package):
     (package / "mine.yaml").write_text(recipe)
     calm(package, "train", "mine.yaml", "--out", "run")
     assert "relative L2" in calm(package, "evaluate", "run")
+
+
+def test_a_metric(package):
+    apply(package, "a metric")
+    data = {"file": str(ROOT / "examples" / "sample.h5")}
+    suite = {
+        "name": "mine",
+        "size": "small",
+        "steps": 2,
+        "train": {"batch_size": 4, "validation": 0, "threads": 1},
+        "data": {"sample": {"problem": "navier_stokes_2d", "metric": "mean_absolute"} | data},
+        "models": {"fno": {"model": {"modes": 4, "width": 4, "layers": 1}}},
+    }
+    (package / "mine.yaml").write_text(json.dumps(suite))
+    calm(package, "bench", "mine.yaml", "--out", "out")
+    run = package / "out" / "runs" / "sample-fno-seed0"
+    found, error = (json.loads((run / f"{name}.json").read_text()) for name in ("evaluation", "result"))
+    assert error["metric"] == "mean_absolute"
+    assert error["error"] == found["mean_absolute"]["mean"] > 0
+    assert len(found["fields"][0]["mean_absolute_frames"]) == len(found["times"])
+    assert "Test error: mean |error|." in (package / "out" / "table.html").read_text()
+    assert "mean |error|" in calm(package, "evaluate", str(run))
+    calm(package, "report", str(run), "--figures", "figures", "--samples", "1")
+    assert (package / "figures" / "error_mean_absolute.pdf").exists()
+    assert "mean |error|" in (run / "report.html").read_text()

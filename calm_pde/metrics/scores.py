@@ -7,56 +7,49 @@ from typing import Literal
 from pydantic import ConfigDict
 from rich.table import Table
 
-from calm_pde.config import Config
+from calm_pde.metrics import METRICS
+from calm_pde.metrics.metric import Metric
+from calm_pde.metrics.values import Found, Spread, Value, text
 from calm_pde.records.trajectory import Split
 
 
-class Found(Config):
-    """Numbers that may be infinite, where a surrogate diverged, or NaN, where there is nothing to be relative to."""
+class _Measured(Found):
+    """Numbers by the name of their metric: attributes, and keys of the JSON file."""
 
-    model_config = ConfigDict(ser_json_inf_nan="constants", allow_inf_nan=True)
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Value | tuple[Spread, ...]]
 
+    relative_l2: Spread
+    """The paper's error, which every evaluation has; the others are those of `METRICS`."""
 
-class Spread(Found):
-    """Over samples, without those whose truth is exactly zero; a single one deviates by 0."""
-
-    mean: float
-    std: float
-
-
-class Band(Found):
-    """Errors of the Fourier modes of one band, over all samples and frames."""
-
-    relative_l2: float
-    """NaN where the truth has nothing in the band but float32's rounding of its other modes."""
-    rmse: float
+    def of(self, metric: type[Metric]) -> Value | None:
+        """The number of a metric, None where there is none."""
+        return getattr(self, metric.name, None)
 
 
-class FieldErrors(Found):
-    """Of one field; the last three over all samples, frames and points at once."""
+class FieldErrors(_Measured):
+    """Of one field."""
 
     name: str
     unit: str = ""
-    relative_l2: Spread
-    relative_l2_spacetime: Spread
     frames: tuple[Spread, ...]
     """The relative L2 of each frame."""
-    rmse: float
-    normalized_rmse: float
-    """rms(û − u)/rms(u)."""
-    max_error: float
     zero_frames: int = 0
     """Frames, of all samples, whose truth is exactly zero: they have no relative error, and its means leave them out."""
-    bands: dict[str, Band] = {}  # noqa: RUF012 - pydantic copies it
-    """By wave number, on full periodic grids."""
+
+    def curve(self, metric: type[Metric]) -> tuple[Spread, ...]:
+        """A metric that is `per_frame` in each frame."""
+        return getattr(self, metric.frames_name())
 
 
-class Scores(Found):
+class Scores(_Measured):
     """How far one predictor is from the truth; the overall numbers are means over frames and fields."""
 
-    relative_l2: Spread
-    relative_l2_spacetime: Spread
     fields: tuple[FieldErrors, ...]
+
+    def overall(self, metric: type[Metric]) -> Spread:
+        """A metric that is `overall`, of all fields together."""
+        return getattr(self, metric.name)
 
 
 class Baseline(Scores):
@@ -126,14 +119,14 @@ def table(evaluation: Evaluation) -> Table:
     """The headline, each field, the trivial predictor beside them, and the times."""
     baseline, timing = evaluation.baseline, evaluation.timing
     shown = Table(title=f"{evaluation.data}, {evaluation.split}: {evaluation.num_samples} samples")
-    for name in ("field", "relative L2", "space-time", "RMSE", "largest", baseline.kind):
+    columns = [metric for metric in METRICS.values() if metric.drawn == "everywhere"]
+    for name in ("field", *(metric.heading() for metric in columns), baseline.kind):
         shown.add_column(name, justify="left" if name == "field" else "right", no_wrap=name != "field")
     for ours, other in zip(evaluation.fields, baseline.fields, strict=True):
-        name = f"{ours.name} [{ours.unit}]" if ours.unit else ours.name
-        numbers = [f"{value:.3g}" for value in (ours.rmse, ours.max_error)]
-        shown.add_row(name.replace("[", r"\["), *_spreads(ours), *numbers, _spreads(other)[0])
+        numbers = [_narrow(ours.of(metric)) for metric in columns]
+        shown.add_row(named(ours).replace("[", r"\["), *numbers, _narrow(other.relative_l2))
     shown.add_section()
-    shown.add_row("all", *_spreads(evaluation), "", "", _spreads(baseline)[0])
+    shown.add_row("all", *(_narrow(evaluation.of(metric)) for metric in columns), _narrow(baseline.relative_l2))
     lines = [f"{timing.seconds:.3g} s per trajectory in batches of {timing.batch_size} on {timing.device}"]
     if timing.solver_seconds is not None:
         lines[0] += f"; the solver {timing.solver_seconds:.3g} s on one core, {timing.speedup:.3g} times ours"
@@ -147,6 +140,10 @@ def table(evaluation: Evaluation) -> Table:
         lines.append(diverged(evaluation))
     shown.caption = "\n".join(lines)
     return shown
+
+
+def named(field: FieldErrors) -> str:
+    return f"{field.name} [{field.unit}]" if field.unit else field.name
 
 
 def diverged(evaluation: Evaluation) -> str:
@@ -174,7 +171,5 @@ def left_out(evaluation: Evaluation) -> list[str]:
     ]
 
 
-def _spreads(found: Scores | FieldErrors) -> tuple[str, str]:
-    both = found.relative_l2, found.relative_l2_spacetime
-    first, second = (f"{value.mean:.4f}±{value.std:.4f}" for value in both)
-    return first, second
+def _narrow(value: Value | None) -> str:
+    return text(value).replace(" ", "")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calm_pde.errors import InputError
+from calm_pde.metrics import METRICS, REDUCTIONS
 from calm_pde.metrics.scores import Evaluation
 from calm_pde.models.inside import LayerKernels
 from calm_pde.report.findings import Findings, LayerPath, Rank, Sample
@@ -85,15 +86,18 @@ def content(
 
 
 def _frame_errors(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The relative error of each field in each frame, beside that of the trivial predictor."""
+    """Every metric of each field in each frame, beside that of the trivial predictor."""
     return [
         {
             "name": ours.name,
-            "unit": ours.unit,
-            "mean": [_finite(frame.mean) for frame in ours.frames],
-            "std": [_finite(frame.std) for frame in ours.frames],
-            "baseline": [_finite(frame.mean) for frame in theirs.frames],
+            "unit": ours.unit if metric.unit == "field" else "",
+            "metric": metric.title,
+            "mean": [_finite(frame.mean) for frame in ours.curve(metric)],
+            "std": [_finite(frame.std) for frame in ours.curve(metric)],
+            "baseline": [_finite(frame.mean) for frame in theirs.curve(metric)],
         }
+        for metric in METRICS.values()
+        if metric.per_frame
         for ours, theirs in zip(evaluation.fields, evaluation.baseline.fields, strict=True)
     ]
 
@@ -234,13 +238,13 @@ def _kernels(layer: LayerKernels) -> dict[str, Any]:
 
 def _headline(findings: Findings) -> dict[str, Any]:
     evaluation, timing = findings.evaluation, findings.evaluation.timing
-    spacetime = findings.surrogate.description.provenance.get("recipe", {}).get("train", {}).get("reduction") == "spacetime"
-    name = "relative_l2_spacetime" if spacetime else "relative_l2"
-    ours, theirs = getattr(evaluation, name), getattr(evaluation.baseline, name)
+    training = findings.surrogate.description.provenance.get("recipe", {}).get("train", {})
+    metric = REDUCTIONS[training.get("reduction", "frame")]
+    ours, theirs = evaluation.overall(metric), evaluation.baseline.overall(metric)
     return {
         "error": _finite(ours.mean),
         "spread": _finite(ours.std),
-        "metric": "relative L2 over space and time" if spacetime else "relative L2",
+        "metric": metric.title,
         "baseline": _finite(theirs.mean),
         "baseline_kind": evaluation.baseline.kind,
         "seconds": timing.seconds,

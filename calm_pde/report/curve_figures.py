@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calm_pde.data.picture import field_label
+from calm_pde.metrics.metric import Metric
+from calm_pde.metrics.relative_l2 import RelativeL2
 from calm_pde.metrics.scores import Evaluation, FieldErrors
 from calm_pde.records.description import Field
 from calm_pde.report.findings import Training
@@ -21,15 +23,16 @@ _BASELINE: dict[str, Any] = {"color": "0.45", "linestyle": "--"}
 
 
 @rc_context(STYLE)
-def error_figure(evaluation: Evaluation, trained_until: float | None = None) -> Figure:
-    """The relative L2 of every field against time: mean and standard deviation over samples, and the trivial predictor.
+def error_figure(evaluation: Evaluation, trained_until: float | None = None, metric: type[Metric] = RelativeL2) -> Figure:
+    """A metric of every field against time: mean and standard deviation over samples, and the trivial predictor.
 
     Args:
         trained_until: the last time seen in training, from the initial state as the evaluation's times are.
+        metric: one that is `per_frame`.
     """
     pairs = list(zip(evaluation.fields, evaluation.baseline.fields, strict=True))
     if len(evaluation.times) == 1:
-        return _without_time(evaluation)
+        return _without_time(evaluation, metric)
     columns = min(3, len(pairs))
     rows = -(-len(pairs) // columns)
     figure = Figure(figsize=(WIDTH if columns > 1 else 4.6, 2.3 * rows + 0.35), layout="constrained")
@@ -38,14 +41,14 @@ def error_figure(evaluation: Evaluation, trained_until: float | None = None) -> 
         unused.remove()
     times = np.asarray(evaluation.times)
     for place, (ours, reference), color in zip(grid, pairs, _COLORS * len(pairs), strict=False):
-        mean, std = _frames(ours)
+        mean, std = _frames(ours, metric)
         place.fill_between(times, mean - std, mean + std, color=color, alpha=0.25, linewidth=0, label="± standard deviation")
         place.plot(times, mean, color=color, label="mean over samples")
-        place.plot(times, _frames(reference)[0], label=evaluation.baseline.kind, **_BASELINE)
+        place.plot(times, _frames(reference, metric)[0], label=evaluation.baseline.kind, **_BASELINE)
         if trained_until is not None:
             place.axvline(trained_until, color="black", linewidth=0.8, linestyle=":", label="trained horizon")
-        place.set(title=field_label(Field(name=ours.name)), ylabel="relative L2")
-        _log_scale(place, [mean, mean + std, _frames(reference)[0]])
+        place.set(title=field_label(Field(name=ours.name)), ylabel=_axis(metric, ours))
+        _log_scale(place, [mean, mean + std, _frames(reference, metric)[0]])
     for place in grid[max(0, len(pairs) - columns) : len(pairs)]:
         place.set_xlabel("time t")
         place.xaxis.set_tick_params(labelbottom=True)
@@ -56,13 +59,17 @@ def error_figure(evaluation: Evaluation, trained_until: float | None = None) -> 
     return figure
 
 
-def _without_time(evaluation: Evaluation) -> Figure:
+def _axis(metric: type[Metric], errors: FieldErrors) -> str:
+    return field_label(Field(name=metric.title, unit=errors.unit if metric.unit == "field" else ""))
+
+
+def _without_time(evaluation: Evaluation, metric: type[Metric]) -> Figure:
     """One bar of mean ± standard deviation per field."""
     figure = Figure(figsize=(min(WIDTH, 2.4 + 0.9 * len(evaluation.fields)), 2.6), layout="constrained")
     axes = figure.subplots()
     places = np.arange(len(evaluation.fields))
-    spread = [field.relative_l2 for field in evaluation.fields]
-    baseline = [field.relative_l2.mean for field in evaluation.baseline.fields]
+    spread = [field.curve(metric)[0] for field in evaluation.fields]
+    baseline = [field.curve(metric)[0].mean for field in evaluation.baseline.fields]
     axes.errorbar(
         places,
         [one.mean for one in spread],
@@ -74,16 +81,16 @@ def _without_time(evaluation: Evaluation) -> Figure:
     )
     axes.plot(places, baseline, "_", color="0.45", markersize=16, label=evaluation.baseline.kind)
     axes.set_xticks(places, [field_label(Field(name=field.name)) for field in evaluation.fields])
-    axes.set(ylabel="relative L2", xlim=(-0.6, len(places) - 0.4))
+    axes.set(ylabel=metric.title, xlim=(-0.6, len(places) - 0.4))
     axes.set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.suptitle(f"error on {evaluation.num_samples} {evaluation.split} samples")
     return figure
 
 
-def _frames(errors: FieldErrors) -> tuple[np.ndarray, np.ndarray]:
+def _frames(errors: FieldErrors, metric: type[Metric]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each frame; what diverged is left out of the line."""
-    found = np.array([(frame.mean, frame.std) for frame in errors.frames], dtype=float)
+    found = np.array([(frame.mean, frame.std) for frame in errors.curve(metric)], dtype=float)
     found[~np.isfinite(found).all(axis=1)] = np.nan
     return found[:, 0], found[:, 1]
 

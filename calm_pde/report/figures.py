@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from calm_pde.errors import InputError
 from calm_pde.files.folders import make_folder
 from calm_pde.geometry import Box
+from calm_pde.metrics import METRICS
+from calm_pde.metrics.relative_l2 import RelativeL2
 from calm_pde.metrics.scores import Evaluation
 from calm_pde.models.inside import LayerKernels
 from calm_pde.report.animation import write_animation
@@ -140,7 +142,9 @@ def write_figures(
 
 def _plans(inputs: FigureInputs) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """The name of each figure, and what draws it."""
-    yield "error", lambda: error_figure(inputs.evaluation, inputs.trained_until)
+    for metric in (one for one in METRICS.values() if one.per_frame):
+        name = "error" if metric is RelativeL2 else f"error_{metric.name}"
+        yield name, lambda shown=metric: error_figure(inputs.evaluation, inputs.trained_until, shown)
     training = inputs.training
     if training is not None and training.epochs:
         yield "training", lambda: training_figure(training)

@@ -19,7 +19,7 @@ from calm_pde.config import ConfigError
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import Window
 from calm_pde.errors import CalmError, FileError
-from calm_pde.metrics.errors import relative_l2
+from calm_pde.metrics.relative_l2 import relative_l2
 from calm_pde.models.inside import LayerKernels
 from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Inputs

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from calm_pde.metrics.scores import Evaluation, FieldErrors, Scores, Spread, left_out
+from calm_pde.metrics import METRICS
+from calm_pde.metrics.metric import Metric
+from calm_pde.metrics.scores import Evaluation, left_out, named
+from calm_pde.metrics.values import text
 from calm_pde.models import MODELS
 from calm_pde.models.size import num_parameters
 from calm_pde.report.findings import Findings
@@ -42,8 +45,7 @@ def facts(findings: Findings) -> list[list[str]]:
 def tables(evaluation: Evaluation) -> list[dict[str, Any]]:
     """All metrics."""
     found = [_errors(evaluation), _predictors(evaluation)]
-    if any(field.bands for field in evaluation.fields):
-        found.append(_bands(evaluation))
+    found += [_parts(metric, evaluation) for metric in METRICS.values() if _has_parts(metric, evaluation)]
     if evaluation.conserved:
         rows = [
             [drift.field, drift.integral, _number(max(drift.prediction)), _number(max(drift.truth))]
@@ -64,31 +66,35 @@ def tables(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _errors(evaluation: Evaluation) -> dict[str, Any]:
-    columns = ["field", "relative L2", "space-time", "RMSE", "normalized RMSE", "largest"]
-    rows = [
-        [_named(field), *_spreads(field), *(_number(value) for value in (field.rmse, field.normalized_rmse, field.max_error))]
-        for field in evaluation.fields
-    ]
-    return {"title": "Errors", "columns": columns, "rows": [*rows, ["all", *_spreads(evaluation), "", "", ""]]}
+    columns = [metric for metric in METRICS.values() if metric.drawn != "own table"]
+    rows = [[named(field), *(text(field.of(metric)) for metric in columns)] for field in evaluation.fields]
+    rows.append(["all", *(text(evaluation.of(metric)) for metric in columns)])
+    return {"title": "Errors", "columns": ["field", *(metric.heading() for metric in columns)], "rows": rows}
 
 
 def _predictors(evaluation: Evaluation) -> dict[str, Any]:
     baseline = evaluation.baseline
     rows = [
-        [_named(ours), _spreads(ours)[0], _spreads(theirs)[0]]
+        [named(ours), text(ours.relative_l2), text(theirs.relative_l2)]
         for ours, theirs in zip(evaluation.fields, baseline.fields, strict=True)
     ]
-    rows.append(["all", _spreads(evaluation)[0], _spreads(baseline)[0]])
+    rows.append(["all", text(evaluation.relative_l2), text(baseline.relative_l2)])
     return {"title": f"Beside {baseline.kind}", "columns": ["field", "relative L2", baseline.kind], "rows": rows}
 
 
-def _bands(evaluation: Evaluation) -> dict[str, Any]:
-    rows = [
-        [_named(field), name, _number(band.relative_l2), _number(band.rmse)]
-        for field in evaluation.fields
-        for name, band in field.bands.items()
-    ]
-    return {"title": "Errors by wave number", "columns": ["field", "band", "relative L2", "RMSE"], "rows": rows}
+def _has_parts(metric: type[Metric], evaluation: Evaluation) -> bool:
+    return metric.drawn == "own table" and any(field.of(metric) for field in evaluation.fields)
+
+
+def _parts(metric: type[Metric], evaluation: Evaluation) -> dict[str, Any]:
+    """A row for every field and part of it, such as a band of wave numbers."""
+    rows, heads = [], []
+    for field in evaluation.fields:
+        found = field.of(metric)
+        for part, numbers in found.items() if isinstance(found, dict) else ():
+            rows.append([named(field), part, *(text(number) for _, number in numbers)])
+            heads = [METRICS[name].heading() if name in METRICS else name for name, _ in numbers]
+    return {"title": metric.title, "columns": ["field", "part", *heads], "rows": rows}
 
 
 def _training(findings: Findings) -> str | None:
@@ -106,18 +112,6 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _named(field: FieldErrors) -> str:
-    return f"{field.name} [{field.unit}]" if field.unit else field.name
-
-
-def _spreads(scores: Scores | FieldErrors) -> list[str]:
-    return [_spread(scores.relative_l2), _spread(scores.relative_l2_spacetime)]
-
-
-def _spread(value: Spread) -> str:
-    return f"{value.mean:.4f} ± {value.std:.4f}"
 
 
 def _number(value: float) -> str:

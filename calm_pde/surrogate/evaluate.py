@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,14 +20,12 @@ from calm_pde.data.windows import grouped, whole_windows
 from calm_pde.errors import FileError, InputError, TrainingRangeWarning
 from calm_pde.files.folders import replace_file
 from calm_pde.geometry import tensor_grid
-from calm_pde.metrics.errors import band_energies, cell_weights, relative_l2, relative_l2_spacetime
-from calm_pde.metrics.scores import Band, Baseline, Drift, Evaluation, FieldErrors, Spread, Timing
+from calm_pde.metrics.cell_weights import cell_weights
+from calm_pde.metrics.gathering import Gathering
+from calm_pde.metrics.scores import Baseline, Drift, Evaluation, Timing
 from calm_pde.records.batch import Batch
-from calm_pde.records.description import Field
 from calm_pde.surrogate.surrogate import Surrogate, surrogate_of
 from calm_pde.types import Tensor
-
-_ROUNDING = float(np.finfo(np.float32).eps) ** 2  # of a field's energy: what float32 puts into bands where it has none
 
 
 def evaluate(
@@ -77,8 +75,7 @@ def _evaluation(
     fields, mean, file = surrogate.description.fields, surrogate.translator.statistics.mean, data.file
     most = int(file.num_points[data.indices].max())
     padding = (torch.tensor(mean, dtype=torch.float64), most) if legacy_padding_metric else None
-    grid = _spectral_grid(data)
-    ours, reference = _Sums(padding, grid), _Sums(padding, None)
+    ours, reference = Gathering(_spectral_grid(data), padding), Gathering(None, padding)
     drift = _DriftSums(surrogate, data)
     surrogate.model.eval()
     measured: list[float] = []
@@ -175,73 +172,6 @@ def check_fits(surrogate: Surrogate, file: DataFile) -> None:
         )
 
 
-class _Sums:
-    """Errors of one predictor while the batches pass by.
-
-    Args:
-        padding: the mean per channel and the number of points to pad each mesh to, for the legacy metric.
-        grid: the grid whose Fourier modes are sorted into bands.
-    """
-
-    def __init__(self, padding: tuple[Tensor, int] | None, grid: tuple[int, ...] | None) -> None:
-        self._padding, self._grid = padding, grid
-        self._frames: list[Tensor] = []
-        self._whole: list[Tensor] = []
-        self._zeros: list[Tensor] = []
-        self._squares = self._sizes = self._highest = torch.zeros(())
-        self._count = 0
-        self._bands: dict[str, Tensor] = {}
-
-    def add(self, prediction: Tensor, target: Tensor, mask: Tensor | None) -> None:
-        if mask is not None:
-            hidden = ~mask[:, None, :, None]
-            prediction, target = prediction.masked_fill(hidden, 0.0), target.masked_fill(hidden, 0.0)
-        wrong = (prediction - target).nan_to_num(nan=math.inf, posinf=math.inf, neginf=-math.inf)
-        self._squares = self._squares + wrong.square().sum(dim=(0, 1, 2))
-        self._sizes = self._sizes + target.square().sum(dim=(0, 1, 2))
-        self._highest = torch.maximum(self._highest, wrong.abs().amax(dim=(0, 1, 2)))
-        self._count += target.shape[1] * (target.shape[0] * target.shape[2] if mask is None else int(mask.sum()))
-        if self._grid is not None:
-            ratio = zip(band_energies(wrong, self._grid).items(), band_energies(target, self._grid).values(), strict=True)
-            for (name, error), size in ratio:
-                self._bands[name] = self._bands.get(name, 0) + torch.stack([error, size])
-        if self._padding is not None:
-            mean, most = self._padding
-            prediction, target = (_padded(values, mask, mean, most) for values in (prediction, target))
-            mask = None
-        self._zeros.append((target == 0).all(dim=2))
-        self._frames.append(relative_l2(prediction, target, mask))
-        self._whole.append(relative_l2_spacetime(prediction, target, mask))
-
-    def sample_errors(self) -> list[float]:
-        return torch.cat(self._frames).nanmean(dim=(1, 2)).tolist()
-
-    def scores(self, fields: tuple[Field, ...]) -> dict[str, Any]:
-        """The content of `Scores`."""
-        frames, whole = torch.cat(self._frames), torch.cat(self._whole)
-        zeros = torch.cat(self._zeros).sum(dim=(0, 1)).tolist()
-        found = []
-        for place, field in enumerate(fields):
-            square, size = float(self._squares[place]), float(self._sizes[place])
-            bands = {name: _band(energies[:, place], size, self._count) for name, energies in self._bands.items()}
-            found.append(
-                FieldErrors(
-                    name=field.name,
-                    unit=field.unit,
-                    relative_l2=_spread(frames[..., place].nanmean(dim=1)),
-                    relative_l2_spacetime=_spread(whole[:, place]),
-                    frames=tuple(_spread(frames[:, frame, place]) for frame in range(frames.shape[1])),
-                    rmse=math.sqrt(square / self._count),
-                    normalized_rmse=_ratio(square, size),
-                    max_error=float(self._highest[place]),
-                    zero_frames=zeros[place],
-                    bands=bands,
-                )
-            )
-        overall = {"relative_l2": _spread(frames.nanmean(dim=(1, 2))), "relative_l2_spacetime": _spread(whole.nanmean(dim=1))}
-        return overall | {"fields": tuple(found)}
-
-
 class _DriftSums:
     """Integrals of the conserved fields while the batches pass by, and the solver's seconds, which stand beside the cells."""
 
@@ -321,28 +251,6 @@ def for_surrogate(surrogate: Surrogate, data: Dataset, batch: Batch) -> Batch:
         points = torch.from_numpy(box.to_unit_inside(data.box.to_physical(points.double()).numpy())).float()
     steps = surrogate.in_frames(data.times - data.times[0])
     return dataclasses.replace(batch, points=points, times=torch.tensor(steps, dtype=torch.float64)).to(surrogate.device)
-
-
-def _padded(values: Tensor, mask: Tensor | None, mean: Tensor, most: int) -> Tensor:
-    """(batch, time, most, channel), the mean wherever there is no real point."""
-    out = mean.expand(*values.shape[:2], most, values.shape[-1]).clone()
-    out[:, :, : values.shape[2]] = values if mask is None else torch.where(mask[:, None, :, None], values, mean)
-    return out
-
-
-def _spread(values: Tensor) -> Spread:
-    values = values[~values.isnan()]
-    return Spread(mean=float(values.mean()), std=float(values.std()) if len(values) > 1 else 0.0)
-
-
-def _band(energies: Tensor, whole: float, count: int) -> Band:
-    error, size = energies.nan_to_num(nan=math.inf, posinf=math.inf).tolist()
-    return Band(relative_l2=_ratio(error, size if size > _ROUNDING * whole else 0.0), rmse=math.sqrt(error / count))
-
-
-def _ratio(error: float, size: float) -> float:
-    """√(error/size): infinite where the error is, NaN where there is no size to be relative to."""
-    return math.inf if not math.isfinite(error) else math.sqrt(error / size) if size > 0 else math.nan
 
 
 def _timing(surrogate: Surrogate, measured: list[float], solver: list[float], batch_size: int) -> Timing:

@@ -21,7 +21,7 @@ from calm_pde.data.statistics import statistics
 from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
 from calm_pde.errors import ConfigError, TrainingError
 from calm_pde.files.folders import make_folder, replace_file
-from calm_pde.metrics.errors import relative_l2, relative_l2_spacetime
+from calm_pde.metrics import REDUCTIONS
 from calm_pde.models import OURS
 from calm_pde.models.size import check_memory, oversized
 from calm_pde.models.staged import Frames, Staged
@@ -210,7 +210,7 @@ class Trainer:
         current = self._weights()
         self.model.load_state_dict(self._kept_weights())
         self.model.eval()
-        measure = relative_l2_spacetime if self.config.reduction == "spacetime" else relative_l2
+        measure = REDUCTIONS[self.config.reduction].errors
         frames = 1 if self.surrogate.task == "autoencoder" else self.held.num_frames
         windows = whole_windows(len(self.held), frames)[self.processes.rank :: self.processes.size]
         total = torch.zeros(2, dtype=torch.float64)

@@ -12,7 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from calm_pde.errors import ConfigError, OutsideBoxWarning
-from calm_pde.metrics.errors import relative_l2_loss
+from calm_pde.metrics.relative_l2 import relative_l2_loss
 from calm_pde.models.draws import Draws
 from calm_pde.models.staged import Frames, Staged
 from calm_pde.models.stepwise import Stepwise

@@ -13,7 +13,7 @@ import torch
 from calm_pde.bench.runs.cards import card
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import whole_windows
-from calm_pde.metrics.errors import relative_l2
+from calm_pde.metrics.relative_l2 import relative_l2
 from calm_pde.models.aroma.model import Aroma
 from calm_pde.records.trajectory import Source
 from calm_pde.solvers import Cylinder, NavierStokes

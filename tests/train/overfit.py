@@ -13,7 +13,7 @@ from rich.console import Console
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import whole_windows
 from calm_pde.data.writing import write
-from calm_pde.metrics.errors import relative_l2
+from calm_pde.metrics.relative_l2 import relative_l2
 from calm_pde.records.description import Description, Field
 from calm_pde.records.trajectory import Source, Trajectory
 from calm_pde.solvers import Burgers, NavierStokes, Problem

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from calm_pde.data.writing import write
 from calm_pde.errors import ConfigError
-from calm_pde.metrics.errors import relative_l2
+from calm_pde.metrics.relative_l2 import relative_l2
 from calm_pde.records.batch import Batch
 from calm_pde.train.config import Recipe
 from calm_pde.train.curriculum import linear_length, self_fed

@@ -9,17 +9,17 @@ export function errorsSection({errors, headline, trained_until}) {
     const grid = h("div", {class: "grid"});
     node.append(grid);
     const marks = trained_until === null ? [] : [{x: trained_until, text: "trained until here"}];
-    const build = () => errors.fields.forEach(({name, mean, std, baseline}) => {
+    const build = () => errors.fields.forEach(({name, unit, metric, mean, std, baseline}) => {
         const upper = mean.map((value, i) => (value == null ? null : value + std[i]));
         const lower = mean.map((value, i) => (value == null ? null : Math.max(0, value - std[i])));
         const data = [errors.times, mean, upper, lower];
-        const series = [{label: `${headline.metric}, mean and spread`, color: "accent", width: 2},
+        const series = [{label: `${metric}, mean and spread`, color: "accent", width: 2},
             {label: "+ spread", color: "accent", hidden: true}, {label: "− spread", color: "accent", hidden: true}];
         if (baseline) {
             data.push(baseline);
             series.push({label: headline.baseline_kind, color: "muted", dash: [6, 4]});
         }
-        titledChart(grid, name, {x: "t", y: headline.metric, data, series, bands: [[2, 3, "accent-soft"]], marks,
+        titledChart(grid, name, {x: "t", y: unit ? `${metric} [${unit}]` : metric, data, series, bands: [[2, 3, "accent-soft"]], marks,
             extra: {scales: {y: {range: (plot, low, high) => [0, 1.05 * high || 1]}}}});
     });
     return {node, build};

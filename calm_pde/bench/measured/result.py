@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calm_pde.errors import ConfigError, FileError
 from calm_pde.files.folders import replace_file
-from calm_pde.metrics.scores import Found
+from calm_pde.metrics.values import Found
 
 RESULT, FAILURE = "result.json", "failure.json"
 
@@ -20,10 +20,14 @@ class Result(Found):
     seed: int
     kind: str
     preset: str
+    metric: str = "relative_l2"
+    """What `error` is."""
     error: float
-    """The mean relative L2 error on the test split."""
+    """The mean on the test split."""
     sample_spread: float
     """Its deviation over the test samples."""
+    others: dict[str, float] = {}  # noqa: RUF012 - pydantic copies it
+    """The other metrics that are one number for all fields."""
     baseline: float
     """The same error of the predictor that knows nothing."""
     baseline_kind: str

@@ -16,6 +16,7 @@ from calm_pde.bench.runs.trials import Trial
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
+from calm_pde.metrics import METRICS
 from calm_pde.metrics.scores import Evaluation
 from calm_pde.models.size import num_parameters
 from calm_pde.surrogate.evaluate import data_of, evaluate
@@ -101,8 +102,8 @@ def result_of(
 ) -> Result:
     """All that the table shows of a run."""
     card, train = surrogate.card, allowance.recipe.train
-    name = "relative_l2_spacetime" if trial.metric == "spacetime" else "relative_l2"
-    error, baseline = getattr(evaluation, name), getattr(evaluation.baseline, name)
+    metric = METRICS[trial.metric]
+    error, baseline = evaluation.overall(metric), evaluation.baseline.overall(metric)
     clock = [line for line in read_record(run / CLOCK) if line["validation"] is not None]
     return Result(
         data=trial.data,
@@ -111,8 +112,10 @@ def result_of(
         seed=trial.seed,
         kind=card.kind,
         preset=trial.preset,
+        metric=metric.name,
         error=error.mean,
         sample_spread=error.std,
+        others={one.name: evaluation.overall(one).mean for one in METRICS.values() if one.overall and one is not metric},
         baseline=baseline.mean,
         baseline_kind=evaluation.baseline.kind,
         diverged=evaluation.diverged,

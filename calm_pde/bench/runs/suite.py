@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.bench.runs.cards import Size, problems
 from calm_pde.config import Config, Seed, suggestion, yaml_mapping, yaml_text
 from calm_pde.errors import ConfigError
+from calm_pde.metrics import ranking_metric
+from calm_pde.metrics.relative_l2 import RelativeL2
 from calm_pde.models import MODELS
 from calm_pde.train.config import GenerateConfig, recipe_names
 
 Settings = dict[str, Any]
+RankingMetric = Annotated[str, AfterValidator(ranking_metric)]
 
 
 class DataEntry(Config):
@@ -28,8 +31,8 @@ class DataEntry(Config):
     generate: GenerateConfig | None = None
     fields: tuple[str, ...] = ()
     frame_stride: PositiveInt = 1
-    metric: Literal["frame", "spacetime"] = "frame"
-    """The test error that is compared: relative L2 frame by frame, or over space and time (the paper's Burgers)."""
+    metric: RankingMetric = RelativeL2.name
+    """What models are compared by: one of `METRICS`; `frame` and `spacetime` (the paper's Burgers) stand for relative L2."""
     paper_unit: PositiveFloat = 1.0
     """What the paper's values of this data set are multiples of."""
     train: Settings = Field(default_factory=dict)

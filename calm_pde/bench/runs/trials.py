@@ -1,13 +1,13 @@
-"""Cells: the runs of a suite, each with its whole recipe but for the length of the training."""
+"""Trials: the runs of a suite, each with its whole recipe but for the length of the training."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from calm_pde.bench.runs.cards import Card, card, tiny, title
-from calm_pde.bench.runs.suite import DataEntry, ModelEntry, Suite
+from calm_pde.bench.runs.suite import DataEntry, ModelEntry, RankingMetric, Suite
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.errors import CalmError, ConfigError
 from calm_pde.train.config import DataConfig, Recipe, load_recipe
@@ -33,7 +33,7 @@ class Trial(Config):
     title: str
     preset: str
     seed: int
-    metric: Literal["frame", "spacetime"]
+    metric: RankingMetric
     recipe: Recipe
     length: Length
 
@@ -54,7 +54,7 @@ def trials(suite: Suite, out: Path, small: bool = False, steps: int | None = Non
             if chosen.data and data not in chosen.data:
                 continue
             for seed in suite.seeds[:1] if small else suite.seeds:
-                found.append(_cell(suite, data, entry, model, chosen, seed, out, small, steps))
+                found.append(_trial(suite, data, entry, model, chosen, seed, out, small, steps))
     names = [trial.name for trial in found]
     for name in names:
         if names.count(name) > 1:
@@ -72,7 +72,7 @@ def chosen(found: list[Trial], only: tuple[str, ...]) -> list[Trial]:
     return [trial for trial in found if trial.model in models and trial.data in data]
 
 
-def _cell(
+def _trial(
     suite: Suite,
     data: str,
     entry: DataEntry,

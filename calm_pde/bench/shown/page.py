@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
 from calm_pde.bench.runs.suite import Suite
 from calm_pde.bench.shown.drawing import COLORS, bars, curves
-from calm_pde.bench.shown.table import COLUMNS, NOTES, Row, facts, remarks
+from calm_pde.bench.shown.table import COLUMNS, NOTES, Row, best, facts, remarks
 
 
 def page(suite: Suite, table: Mapping[str, Sequence[Row]]) -> str:
@@ -33,7 +32,7 @@ def _section(name: str, rows: Sequence[Row], colors: Mapping[str, int]) -> str:
     cards = "".join(f'<div class="card"><h3>{title}</h3>{picture}</div>' for title, picture in drawn if picture)
     paper = " A stroke is the paper's value." if any(row.paper_error is not None for row in rows) else ""
     notes = [_paragraph(note, "failed" if " failed: " in note else "muted") for note in remarks(rows)]
-    notes.append(_paragraph(f"The smallest error is bold.{paper}"))
+    notes.append(_paragraph(f"The best error is bold.{paper}"))
     return (
         f'<section><h2>{_safe(name)}</h2><div class="pair">{cards}</div><div class="card wide">{_table(rows)}</div>'
         f"{''.join(notes)}</section>"
@@ -41,14 +40,13 @@ def _section(name: str, rows: Sequence[Row], colors: Mapping[str, int]) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    known = [row.error for row in rows if row.error is not None and math.isfinite(row.error)]
+    winner = best(rows)
     head = "".join(f"<th>{_safe(name)}</th>" for name in COLUMNS)
     lines = []
     for row in rows:
-        best = "best" if known and row.error == min(known) else "other"
-        cells = [
-            f'<td class="{best if name == "test error" else "other"}">{_safe(text(row))}</td>' for name, text in COLUMNS.items()
-        ]
+        shown = "best" if winner is not None and row.error == winner.error else "other"
+        kinds = {"test error": shown}
+        cells = [f'<td class="{kinds.get(name, "other")}">{_safe(text(row))}</td>' for name, text in COLUMNS.items()]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 

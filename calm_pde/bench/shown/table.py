@@ -14,6 +14,9 @@ from calm_pde.bench.measured.result import Failure, Result
 from calm_pde.bench.runs.cards import title
 from calm_pde.bench.runs.suite import Suite
 from calm_pde.bench.runs.trials import Trial
+from calm_pde.metrics import METRICS
+from calm_pde.metrics.metric import Metric
+from calm_pde.metrics.relative_l2 import RelativeL2
 from calm_pde.models import MODELS
 
 FACTS = ("seed", "commit", "machine", "date", "fingerprint")
@@ -42,6 +45,11 @@ class Row:
         """Over seeds, where there are several."""
         errors = [found.error for found in self.results]
         return statistics.stdev(errors) if len(errors) > 1 and all(map(math.isfinite, errors)) else None
+
+    @property
+    def metric(self) -> type[Metric]:
+        """What the error is."""
+        return METRICS.get(self.results[0].metric, RelativeL2) if self.results else RelativeL2
 
     def mean(self, value: Callable[[Result], float | None]) -> float | None:
         """Over seeds, of those that have it."""
@@ -100,11 +108,20 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "preset": lambda row: row.results[0].preset if row.results else "–",
 }
 NOTES = (
-    "Test error: mean relative L2 of all test trajectories and frames after the first, mean ± deviation over seeds.",
+    "Test error: mean over all test trajectories, for relative L2 over frames after the first; mean ± deviation over seeds.",
     "Training step: mean over the schedule, measured before the run. Inference: per trajectory in a batch of 8.",
     "Memory: the peak of a training step at the end of the schedule and of that inference, each beyond what the process held "
     "before, in a process of its own.",
 )
+
+
+def best(rows: Sequence[Row]) -> Row | None:
+    """The row with the best error of all."""
+    known = [row for row in rows if row.error is not None and math.isfinite(row.error)]
+    if not known:
+        return None
+    sign = 1 if known[0].metric.better == "lower" else -1
+    return min(known, key=lambda row: sign * (row.error or 0.0))
 
 
 def error_text(row: Row) -> str:
@@ -150,26 +167,30 @@ def remarks(found: Sequence[Row]) -> list[str]:
     results = [result for row in found for result in row.results]
     words = []
     if results:
-        words.append(f"{results[0].baseline_kind.capitalize()}: {results[0].baseline:.4f}.")
+        metric = next(row.metric for row in found if row.results)
+        words.append(f"Test error: {metric.title}. {results[0].baseline_kind.capitalize()}: {results[0].baseline:.4f}.")
     words += [f"{failure.title}, seed {failure.seed}, failed: {failure.reason}" for row in found for failure in row.failures]
     return words
 
 
 def comma_separated(table: Mapping[str, Sequence[Row]]) -> str:
     """A line per run with all its numbers, unrounded; the curve is left out."""
-    names = [name for name in Result.model_fields if name != "curve"]
+    names = [name for name in Result.model_fields if name not in ("curve", "others")]
+    others = [metric.name for metric in METRICS.values() if metric.overall]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*names, "paper", "reason"])
+    writer.writerow([*names, *others, "paper", "reason"])
     for data, found in table.items():
         for row in found:
             for result in row.results:
-                writer.writerow([*(getattr(result, name) for name in names), row.paper, ""])
+                found_errors = result.others | {result.metric: result.error}
+                numbers = [*(getattr(result, name) for name in names), *(found_errors.get(name, "") for name in others)]
+                writer.writerow([*numbers, row.paper, ""])
             for failure in row.failures:
-                writer.writerow([*(getattr(failure, name, "") for name in names), row.paper, failure.reason])
+                writer.writerow([*(getattr(failure, name, "") for name in names + others), row.paper, failure.reason])
             if not row.ours:
                 known = {"data": data, "model": row.model, "title": row.title}
-                writer.writerow([*(known.get(name, "") for name in names), row.paper, ""])
+                writer.writerow([*(known.get(name, "") for name in names + others), row.paper, ""])
     return out.getvalue()
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 from torch import nn
 
 from calm_pde.config import Config
-from calm_pde.metrics.errors import relative_l2_loss
+from calm_pde.metrics.relative_l2 import relative_l2_loss
 from calm_pde.models.aroma.cross_attention import CrossAttention, ReadBlock
 from calm_pde.models.aroma.sinusoids import octaves, place_features
 from calm_pde.models.draws import Draws

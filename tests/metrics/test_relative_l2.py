@@ -1,4 +1,4 @@
-"""Errors against plain loops, masks, Fourier bands by Parseval, and cell measures by area."""
+"""Relative errors against plain loops, under masks, at any scale."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calm_pde.geometry import tensor_grid
-from calm_pde.metrics.errors import SMALLEST, band_energies, cell_weights, relative_l2, relative_l2_loss, relative_l2_spacetime
+from calm_pde.metrics.relative_l2 import SMALLEST, relative_l2, relative_l2_loss, relative_l2_spacetime
 
 
 def draw(*shape, seed=0):
@@ -97,59 +96,3 @@ def test_a_zero_target_has_no_relative_error_and_what_is_not_finite_an_infinite_
     assert math.isfinite(found[0])
     assert math.isnan(found[1])
     assert found[2:] == [math.inf, math.inf]
-
-
-@pytest.mark.parametrize(("wave", "band"), [((0, 0), "low"), ((3, -3), "low"), ((3, 4), "middle"), ((12, 4), "middle")])
-@pytest.mark.parametrize("height", [1.0, 3.0])
-def test_a_single_mode_lands_in_its_band_with_all_its_energy(wave, band, height):
-    points = tensor_grid(np.arange(32) / 32, np.arange(30) / 30)
-    values = height * np.cos(2 * np.pi * points @ wave + 0.3)
-    found = band_energies(torch.from_numpy(values)[None, None, :, None], (32, 30))
-    assert set(found) == {"low", "middle", "high"}
-    for name, energy in found.items():
-        assert energy.item() == pytest.approx(np.square(values).sum() if name == band else 0.0, abs=1e-9)
-
-
-@pytest.mark.parametrize("shape", [(40,), (32, 30), (6, 10, 28)])
-def test_the_bands_share_the_whole_energy(shape):
-    values = torch.from_numpy(draw(2, 3, math.prod(shape), 2))
-    total = sum(band_energies(values, shape).values())
-    torch.testing.assert_close(total, values.square().sum(dim=(0, 1, 2)))
-
-
-def test_a_coarse_grid_has_no_high_band():
-    assert list(band_energies(torch.zeros(1, 1, 8, 1), (8,))) == ["low"]
-
-
-def test_cell_weights_integrate_linear_functions_exactly():
-    """On triangles, on quadrilaterals, on tetrahedra and on segments; ∫x over the unit box is ½."""
-    square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.3, 0.6]])
-    triangles = np.array([[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]])
-    slanted = np.array([[0.0, 0.0], [0.4, 0.0], [1.0, 0.0], [0.0, 1.0], [0.7, 1.0], [1.0, 1.0]])
-    quadrilaterals = np.array([[0, 1, 4, 3], [1, 2, 5, 4]])
-    corner = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    line = np.array([[0.0], [0.2], [1.0]])
-    whole = {"area": 1.0, "moment": 0.5}
-    for points, cells, expected in (
-        (square, triangles, whole),
-        (slanted, quadrilaterals, {"area": 1.0}),
-        (corner, np.array([[0, 1, 2, 3]]), {"area": 1 / 6, "moment": 1 / 24}),
-        (line, np.array([[0, 1], [2, 1]]), whole),
-    ):
-        weights = cell_weights(points, cells, (False,) * points.shape[1])
-        assert weights is not None
-        assert weights.sum() == pytest.approx(expected["area"], rel=1e-12)
-        if "moment" in expected:
-            assert weights @ points[:, 0] == pytest.approx(expected["moment"], rel=1e-12)
-
-
-def test_cells_across_a_periodic_seam_are_small():
-    points = (np.arange(4) / 4)[:, None]
-    ring = np.array([[0, 1], [1, 2], [2, 3], [3, 0]])
-    weights = cell_weights(points, ring, (True,))
-    assert weights is not None
-    np.testing.assert_allclose(weights, 0.25)
-
-
-def test_other_cells_have_no_weights():
-    assert cell_weights(np.zeros((8, 3)), np.arange(8)[None], (False,) * 3) is None

@@ -1,12 +1,12 @@
-"""Errors of predicted fields, relative to their own size, and the losses of training; `mask` tells the real points."""
+"""Relative L2: the norm of the error over that of the truth, frame by frame (the paper's) or over space and time."""
 
 from __future__ import annotations
 
-import math
+from typing import ClassVar
 
-import numpy as np
 import torch
 
+from calm_pde.metrics.metric import PerSample
 from calm_pde.types import Bool, Float, Tensor
 
 SMALLEST = 1e-5
@@ -34,6 +34,30 @@ def relative_l2_spacetime(
     return _relative(prediction, target, mask, (1, 2))
 
 
+class RelativeL2(PerSample):
+    """The paper's error, mean over frames."""
+
+    name: ClassVar[str] = "relative_l2"
+    title: ClassVar[str] = "relative L2"
+    per_frame: ClassVar[bool] = True
+    published_padding: ClassVar[bool] = True
+    errors = staticmethod(relative_l2)
+
+    @classmethod
+    def frames_name(cls) -> str:
+        return "frames"
+
+
+class RelativeL2Spacetime(PerSample):
+    """The error of the paper's Burgers runs."""
+
+    name: ClassVar[str] = "relative_l2_spacetime"
+    title: ClassVar[str] = "relative L2 over space and time"
+    short: ClassVar[str] = "space-time"
+    published_padding: ClassVar[bool] = True
+    errors = staticmethod(relative_l2_spacetime)
+
+
 def relative_l2_loss(
     prediction: Float[Tensor, "batch time point channel"],
     target: Float[Tensor, "batch time point channel"],
@@ -45,40 +69,6 @@ def relative_l2_loss(
     axes = (1, 2) if spacetime else (2,)
     ratio = wrong.square().sum(dim=axes) / target.square().sum(dim=axes).clamp(min=SMALLEST)
     return ratio.sqrt().flatten(1).mean(dim=1)
-
-
-def band_energies(
-    values: Float[Tensor, "batch time point channel"], grid_shape: tuple[int, ...]
-) -> dict[str, Float[Tensor, "channel"]]:
-    """Σ|û(k)|² over the Fourier modes with |k| below 5, below 13, and above (PDEBench's bands); all bands together: Σu².
-
-    The points are a full, uniform, periodic grid in row-major order.
-    """
-    axes = tuple(range(2, 2 + len(grid_shape)))
-    modes = torch.fft.fftn(values.reshape(*values.shape[:2], *grid_shape, values.shape[-1]), dim=axes, norm="ortho")
-    energy = modes.abs().square().sum(dim=(0, 1))
-    waves = [torch.fft.fftfreq(n, 1 / n, dtype=energy.dtype, device=energy.device) for n in grid_shape]
-    wave = torch.stack(torch.meshgrid(*waves, indexing="ij")).square().sum(dim=0).sqrt()
-    bands = {"low": wave < 5, "middle": (wave >= 5) & (wave < 13), "high": wave >= 13}
-    return {name: energy[band].sum(dim=0) for name, band in bands.items() if bool(band.any())}
-
-
-def cell_weights(points: np.ndarray, cells: np.ndarray, periodic: tuple[bool, ...]) -> np.ndarray | None:
-    """(point,) weights w with ∫u ≈ Σ w u: each cell's measure shared among its corners, in unit coordinates.
-
-    None where the cells are neither simplices nor plane quadrilaterals.
-    """
-    dim, corners = points.shape[1], cells.shape[1]
-    edges = points[cells[:, 1:]] - points[cells[:, :1]]
-    edges = edges - np.floor(edges + 0.5) * np.array(periodic)  # a cell across the seam of a periodic axis is whole
-    if corners == dim + 1:
-        measure = np.abs(np.linalg.det(edges)) / math.factorial(dim)
-    elif (dim, corners) == (2, 4):
-        diagonal, sides = edges[:, 1], edges[:, 2] - edges[:, 0]
-        measure = np.abs(diagonal[:, 0] * sides[:, 1] - diagonal[:, 1] * sides[:, 0]) / 2
-    else:
-        return None
-    return np.bincount(cells.ravel(), weights=np.repeat(measure / corners, corners), minlength=len(points))
 
 
 def _relative(prediction: Tensor, target: Tensor, mask: Tensor | None, axes: tuple[int, ...]) -> Tensor:
