@@ -15,6 +15,7 @@ from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import Box
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.practice import Practice
+from calm_pde.nn.matrices import Matrices, hidden_matrices
 from calm_pde.types import Tensor
 
 AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
@@ -86,6 +87,15 @@ class Model(nn.Module, ABC):
         node_type: Tensor | None = None,
     ) -> Tensor:
         """The state itself as the model sees it, then the frames at `times` (in frames), at the points; what is trained on."""
+
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        """Names of the first and last maps, of whose parameters none counts as a hidden matrix."""
+        return ()
+
+    def matrices(self) -> dict[str, Matrices]:
+        """The hidden matrices by parameter name: what an optimizer moves as matrices, and not number by number."""
+        return hidden_matrices(self, self.outermost)
 
     def bake(
         self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None, node_type: Tensor | None = None

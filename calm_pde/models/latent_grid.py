@@ -109,6 +109,10 @@ class LatentGridModel(Stepwise):
             code = (_CODE_WIDTH + 1) * config.deformation_width
             self.unused = nn.Parameter(torch.zeros(code + self.never_used()))
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("lift", "last", "deformation.first", "deformation.last")
+
     def never_used(self) -> int:
         """Weights of the original beside the geometry code's that no answer depends on."""
         return 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 
 from calm_pde.engine.precision import full_precision
+from calm_pde.nn.matrices import Matrices
 from calm_pde.types import Complex, Float, Tensor
 
 
@@ -46,6 +49,8 @@ class ModeMixing(nn.Module):
 
     R is stored as real numbers with a last axis of 2, which optimizers and files take as they take any weight.
     """
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"weight": Matrices(modes=True)}
 
     def __init__(
         self, in_channels: int, out_channels: int, modes: int, dim: int, generator: torch.Generator | None = None

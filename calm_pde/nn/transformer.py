@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import PointwiseMLP, linear
 from calm_pde.types import Float, Tensor
 
@@ -17,6 +20,8 @@ class TransformerBlock(nn.Module):
         expansion: how many times wider the MLP is inside.
         bias: whether queries, keys and values have one.
     """
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"to_qkv.weight": Matrices(parts=3)}
 
     def __init__(
         self, width: int, heads: int, generator: torch.Generator | None, expansion: int = 2, bias: bool = True

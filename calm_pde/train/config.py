@@ -12,6 +12,8 @@ from calm_pde.config import Config, Seed, merged, suggestion, yaml_mapping, yaml
 from calm_pde.data.dataset import Dataset
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
+from calm_pde.train.optimizers import OptimizerName
+from calm_pde.train.rates import RateSchedule
 
 
 class GenerateConfig(Config):
@@ -44,14 +46,23 @@ class TrainConfig(Config):
     """How often every training trajectory is seen."""
     batch_size: PositiveInt = 32
     """Windows per step, over all processes."""
+    optimizer: OptimizerName = "adamw"
+    """muon: what a model declares as its hidden matrices moves by orthogonalized momentum, all else by AdamW."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    """Muon's."""
     learning_rate: PositiveFloat = 1e-3
     """At its highest."""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
     """On everything but biases, norms, query positions, Fourier frequencies and the localities of position attention."""
-    schedule: Literal["cosine", "one_cycle", "constant"] = "cosine"
-    """Of the learning rate, stepped every iteration; cosine falls without warm-up, one_cycle rises first."""
+    schedule: RateSchedule = "cosine"
+    """Of the learning rate, stepped every iteration: half a cosine down, or level with a straight end (trapezoid), both after
+    a warm-up if one is asked for; or up and down (one_cycle); or level."""
+    warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """cosine, trapezoid: the share of steps in which the rate rises from 0."""
+    fall: Annotated[float, Field(gt=0, le=1)] = 0.4
+    """trapezoid: the share of steps, the last ones, in which the rate falls."""
     lowest_rate: Annotated[float, Field(ge=0)] = 0.0
-    """Where cosine ends."""
+    """Where cosine and trapezoid end."""
     rise: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """one_cycle: the share of steps in which the rate rises."""
     rise_from: Annotated[float, Field(gt=1)] = 25.0

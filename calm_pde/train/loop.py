@@ -8,7 +8,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,9 @@ from calm_pde.records.batch import Batch
 from calm_pde.surrogate.surrogate import Surrogate, card_of, load_weights
 from calm_pde.threads import threads
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
-from calm_pde.train.config import Recipe, initial_model, model_config
+from calm_pde.train.config import Recipe, TrainConfig, initial_model, model_config
 from calm_pde.train.objective import Objective
-from calm_pde.train.optimizer import adamw, load_optimizer_state, optimizer_state
+from calm_pde.train.optimizers import Optimizers, optimizers_of
 from calm_pde.train.processes import Processes
 from calm_pde.train.queries import QueryRecord
 from calm_pde.train.record import Record
@@ -42,7 +42,7 @@ from calm_pde.train.signals import StopSignals, deaf_children
 from calm_pde.train.stages import freeze
 from calm_pde.types import Tensor
 
-_HARMLESS = ("workers", "save_every", "save_epochs", "keep", "check_memory", "tensorboard")  # settings that change no number
+_HARMLESS = {"workers", "save_every", "save_epochs", "keep", "check_memory", "tensorboard"}  # settings that change no number
 
 
 class Interrupted(TrainingError):
@@ -117,9 +117,8 @@ class Trainer:
             position.batch += 1
             position.step += 1
             if self.record is not None:
-                rate = self.optimizer.param_groups[0]["lr"]
                 told = self.schedule.told(position.epoch)
-                self.record.add(step=position.step, epoch=position.epoch, loss=loss, learning_rate=rate, **told)
+                self.record.add(step=position.step, epoch=position.epoch, loss=loss, learning_rate=self.optimizer.rate, **told)
             self.show.step(self, loss)
             self._agree_to_leave()
             over = position.batch == len(groups)
@@ -154,9 +153,8 @@ class Trainer:
     def _step(self, batch: Batch, weight: float) -> float:
         """One optimizer step on this process's share of a batch; the loss of the whole batch."""
         position, config = self.position, self.config
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.schedule.learning_rate(position.epoch, position.step, self.epoch_steps)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.set_rate(self.schedule.learning_rate(position.epoch, position.step, self.epoch_steps))
+        self.optimizer.zero_grad()
         self._seed()
         offset = self._offset(batch.points.shape[-1])
         total = torch.zeros((), dtype=torch.float64)
@@ -177,10 +175,13 @@ class Trainer:
                 self.average[name].lerp_(weights, 1 - config.average)
         return value
 
-    def _optimizer(self) -> torch.optim.AdamW:
+    def _optimizer(self) -> Optimizers:
         """A fresh one, of what learns in the stage at hand."""
         freeze(self.model, self.schedule.span(self.position.epoch).stage)
-        return adamw(self.model, self.config.learning_rate, self.config.weight_decay, self.config.betas)
+        config = self.config
+        return optimizers_of(
+            self.model, config.optimizer, config.learning_rate, config.weight_decay, config.betas, config.momentum
+        )
 
     def _enter_stage(self) -> None:
         """At the border of two stages: the next builds on what the last one kept, and starts with an optimizer of its own."""
@@ -273,7 +274,7 @@ class Trainer:
             f"epoch {self.position.epoch}, step {self.position.step}, trajectories {batch.samples.tolist()} "
             f"from frames {batch.starts.tolist()} of {self.data.file.path}"
         )
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         if self.config.on_nan == "skip":
             self.position.skipped += 1
             self.show.warn(f"the {what} is not finite at {place}; the step is skipped")
@@ -307,10 +308,17 @@ class Trainer:
 
     def _settings(self) -> dict[str, Any]:
         """What a resume must find as it was."""
-        train = self.config.model_dump(mode="json")
-        kept = {name: value for name, value in train.items() if name not in _HARMLESS}
+        train = self.config.model_dump(mode="json", exclude=_HARMLESS)
         data = self.recipe.data.model_dump(include={"frame_stride", "normalize_features"}) | {"fields": list(self.data.fields)}
-        return {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": kept}
+        return {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": train}
+
+    def _as_of_now(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a checkpoint, with those that it did not know yet at what they are by default."""
+        found = dict(settings)
+        for name, config, harmless in (("train", TrainConfig, _HARMLESS), ("model", type(self.model.config), None)):
+            with suppress(ConfigError):  # what is no longer known, or of another kind of model, is told of as it stands
+                found[name] = config.model_validate(settings[name]).model_dump(mode="json", exclude=harmless)
+        return found
 
     def _resume(self, force: bool) -> None:
         folder = self.run / "checkpoints"
@@ -323,7 +331,7 @@ class Trainer:
         checkpoint, damaged = found
         for error in damaged:
             self.show.warn(f"{error} An older checkpoint is used.")
-        changed = differences(checkpoint.settings, json.loads(json.dumps(self._settings())))
+        changed = differences(self._as_of_now(checkpoint.settings), json.loads(json.dumps(self._settings())))
         if changed and not force:
             listed = "; ".join(f"{name}: {old!r} then, {new!r} now" for name, old, new in changed)
             raise ConfigError(
@@ -334,7 +342,7 @@ class Trainer:
         self.best, self.position, self.queries = checkpoint.best, checkpoint.position, QueryRecord(checkpoint.queries)
         load_weights(self.model, checkpoint.weights, path / "weights.safetensors")
         self.optimizer = self._optimizer()
-        load_optimizer_state(self.model, self.optimizer, checkpoint.optimizer)
+        self.optimizer.load_state(self.model, checkpoint.optimizer)
         average = checkpoint.average or self._weights()  # an average that starts now starts from these weights
         self.average = {} if self.config.average is None else {name: value.to(device) for name, value in average.items()}
         restore_random(path)
@@ -368,7 +376,7 @@ class Trainer:
                 self.position,
                 self._settings(),
                 weights,
-                optimizer_state(self.model, self.optimizer),
+                self.optimizer.state(self.model),
                 self.best,
                 self.average,
                 self.queries.tensors,

@@ -8,7 +8,7 @@ from calm_pde.errors import ConfigError
 from calm_pde.models import ModelConfig
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.curriculum import linear_length, self_fed, window_length
-from calm_pde.train.optimizer import learning_rate
+from calm_pde.train.rates import learning_rate
 from calm_pde.train.stages import Span, spans
 
 
@@ -73,6 +73,8 @@ class Schedule:
             config.learning_rate,
             config.schedule,
             lowest=config.lowest_rate,
+            warm_up=config.warm_up,
+            fall=config.fall,
             rise=config.rise,
             rise_from=config.rise_from,
         )

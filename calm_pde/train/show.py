@@ -60,7 +60,7 @@ class Show:
         self._windows += trainer.config.batch_size
         if self._board is not None:
             self._board.add_scalar("loss", loss, trainer.position.step)
-            self._board.add_scalar("learning rate", trainer.optimizer.param_groups[0]["lr"], trainer.position.step)
+            self._board.add_scalar("learning rate", trainer.optimizer.rate, trainer.position.step)
         if self._bar is not None and self._task is not None:
             rate = self._windows / max(1e-9, time.perf_counter() - self._start)
             best = trainer.position.best
@@ -76,7 +76,7 @@ class Show:
             done, epochs = trainer.position.epoch, trainer.config.epochs
             mean = f"{sum(losses) / len(losses):.4f}" if losses else "–"
             shown = "" if error is None else f", validation {error:.4f}"
-            rate = trainer.optimizer.param_groups[0]["lr"]
+            rate = trainer.optimizer.rate
             told = "".join(f", {_words(name)} {value}" for name, value in trainer.schedule.told(done - 1).items())
             left = (now - self._start) / max(1, trainer.position.step) * (trainer.num_steps - trainer.position.step)
             self._say(

@@ -18,9 +18,16 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 TRAIN = ("train", "my.yaml")
 
 
-def write_recipe(folder: Path, epochs: int, precision: str) -> dict[str, object]:
+def write_recipe(folder: Path, epochs: int, precision: str, optimizer: str = "adamw") -> dict[str, object]:
     """16 trajectories in batches of 5: the last holds one, fewer than there are processes."""
-    train = {"epochs": epochs, "batch_size": 5, "precision": precision, "save_every": 2, "random_offset": 0.1}
+    train = {
+        "epochs": epochs,
+        "batch_size": 5,
+        "precision": precision,
+        "save_every": 2,
+        "random_offset": 0.1,
+        "optimizer": optimizer,
+    }
     (folder / "my.yaml").write_text(yaml.safe_dump(runs.recipe(train=train).model_dump(mode="json", exclude_unset=True)))
     return train
 
@@ -41,8 +48,9 @@ def second_of(process: subprocess.Popen[str]) -> int:
     return next(int(child) for child in children if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{child}/environ").read_bytes())
 
 
-def test_two_processes_one_killed_and_started_again(tmp_path):
-    train = write_recipe(tmp_path, 3, "float64")
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_two_processes_one_killed_and_started_again(tmp_path, optimizer):
+    train = write_recipe(tmp_path, 3, "float64", optimizer)
     process = runs.start(tmp_path, *TRAIN, command=TORCHRUN)
     runs.wait_for_lines(tmp_path / "runs" / "tiny", 4, process)
     os.kill(second_of(process), signal.SIGKILL)

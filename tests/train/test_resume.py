@@ -18,7 +18,7 @@ from calm_pde.data.arrays import from_arrays
 from calm_pde.errors import CalmError, ConfigError, FileError
 from calm_pde.files.locks import held
 from calm_pde.geometry import Box
-from calm_pde.train.checkpoint import load_newest, saved
+from calm_pde.train.checkpoint import load, load_newest, save, saved
 from calm_pde.train.fit import fit
 from calm_pde.train.record import read_record
 from tests.train import runs
@@ -28,18 +28,25 @@ CALLS_OF_A_SAVE = 25
 TRAIN = ("train", "my.yaml", "--out", "run")
 
 
-def write_recipe(folder: Path, epochs: int) -> None:
+def write_recipe(folder: Path, epochs: int, optimizer: str = "adamw") -> None:
     """With dropout, so that random states matter, and a save every second step, so that steps are done again."""
     changed = runs.recipe(
         model={"dropout": 0.1},
-        train={"epochs": epochs, "save_every": 2, "average": 0.9, "random_offset": 0.1, "validate_every": 3},
+        train={
+            "epochs": epochs,
+            "save_every": 2,
+            "average": 0.9,
+            "random_offset": 0.1,
+            "validate_every": 3,
+            "optimizer": optimizer,
+        },
     )
     (folder / "my.yaml").write_text(yaml.safe_dump(changed.model_dump(mode="json", exclude_unset=True)))
 
 
-def uninterrupted(folder: Path, epochs: int) -> Path:
+def uninterrupted(folder: Path, epochs: int, optimizer: str = "adamw") -> Path:
     folder.mkdir()
-    write_recipe(folder, epochs)
+    write_recipe(folder, epochs, optimizer)
     code, said = runs.ended(runs.start(folder, *TRAIN))
     assert code == 0, said
     return folder / "run"
@@ -85,11 +92,12 @@ def finish(folder: Path, wanted: Path, *options: str) -> None:
     assert left == []
 
 
-def test_killed_and_asked_to_stop(tmp_path):
-    wanted = uninterrupted(tmp_path / "whole", 7)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_killed_and_asked_to_stop(tmp_path, optimizer):
+    wanted = uninterrupted(tmp_path / "whole", 7, optimizer)
     folder = tmp_path / "killed"
     folder.mkdir()
-    write_recipe(folder, 7)
+    write_recipe(folder, 7, optimizer)
     kill_in_save(folder, 2, 9)
     kill_anywhere(folder, 3, 0.03)
     kill_in_save(folder, 3, 17)
@@ -99,16 +107,16 @@ def test_killed_and_asked_to_stop(tmp_path):
 
 
 @cache
-def long_run(folder: Path) -> Path:
-    return uninterrupted(folder / "whole", 20)
+def long_run(folder: Path, optimizer: str) -> Path:
+    return uninterrupted(folder / f"whole_{optimizer}", 20, optimizer)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-def test_twenty_kills(tmp_path_factory, workers):
-    wanted = long_run(tmp_path_factory.getbasetemp())
+@pytest.mark.parametrize(("workers", "optimizer"), [(0, "adamw"), (2, "adamw"), (0, "muon")])
+def test_twenty_kills(tmp_path_factory, workers, optimizer):
+    wanted = long_run(tmp_path_factory.getbasetemp(), optimizer)
     folder = tmp_path_factory.mktemp("killed")
-    write_recipe(folder, 20)
+    write_recipe(folder, 20, optimizer)
     draw = np.random.default_rng(workers)
     options = ("--train.workers", str(workers))
     for number in range(20):
@@ -137,6 +145,19 @@ def test_other_settings_are_refused_with_the_difference(run):
 @pytest.mark.parametrize("setting", [{"workers": 1}, {"save_every": 3}, {"keep": 1}])
 def test_settings_that_change_no_number_may_change(run, setting):
     assert runs.trainer(run, train=setting).position.step == 52
+
+
+def test_a_checkpoint_from_before_a_setting_existed_goes_on(run):
+    """It was trained as the setting's default says; other values are refused as ever."""
+    newest = saved(run / "checkpoints")[-1]
+    found = load(newest)
+    for name in ("optimizer", "momentum", "warm_up", "fall"):
+        del found.settings["train"][name]
+    shutil.rmtree(newest)
+    save(run / "checkpoints", found, keep=2)
+    assert runs.trainer(run).position.step == 52
+    with pytest.raises(ConfigError, match=r"train\.optimizer: 'adamw' then, 'muon' now"):
+        runs.trainer(run, train={"optimizer": "muon"})
 
 
 def test_other_data_are_refused(run, tmp_path):

@@ -93,7 +93,7 @@ def test_each_stage_trains_its_part_alone(tmp_path: Path) -> None:
             assert all(torch.equal(now[name], old[name]) for name in now) is not learns
             for weight in run.model.part(part).parameters():
                 assert (weight.grad is not None) == weight.requires_grad == learns
-        held = {id(weight) for group in run.optimizer.param_groups for weight in group["params"]}
+        held = {id(weight) for part in run.optimizer.parts for group in part.param_groups for weight in group["params"]}
         assert held == {id(weight) for weight in run.model.part(stage.name).parameters()}
         seen.append(stage.name)
         return loss

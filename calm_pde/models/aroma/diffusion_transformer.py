@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention, silu
 
 from calm_pde.models.aroma.sinusoids import time_features
+from calm_pde.nn.matrices import Matrices
 from calm_pde.types import Float, Tensor
 
 _TIME_WIDTH = 256
@@ -15,6 +18,8 @@ _SMALL = 1e-6  # in the norms
 
 class ModulatedBlock(nn.Module):
     """x + g₁·Attn(LN(x)(1 + s₁) + b₁), then x + g₂·MLP(LN(x)(1 + s₂) + b₂); b, s and g come from time, and start at 0."""
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"to_qkv.weight": Matrices(parts=3)}
 
     def __init__(self, width: int, heads: int, generator: torch.Generator | None) -> None:
         super().__init__()

@@ -61,6 +61,10 @@ class Aroma(Staged):
         self.autoencoder = Autoencoder(sizes, config.dim, config.in_channels, generator)
         self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, generator)
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("autoencoder.encoder.lift", f"autoencoder.decoder.field.{len(self.autoencoder.decoder.field) - 1}")
+
     def encode(
         self, values: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
     ) -> Float[Tensor, "batch token channel"]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
 from calm_pde.geometry import squared_distances, wrap
+from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import linear
 from calm_pde.types import Float, Tensor
 
@@ -19,6 +22,8 @@ def pairwise_squared_distances(
 
 class CombinedAttention(nn.Module):
     """softmax(LN(HW^Q) LN(HW^K)ᵀ/√(head width) − ‖p_i − p_j‖²) HW^V per head, then one output map."""
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"to_qkv.weight": Matrices(parts=3)}
 
     def __init__(self, width: int, heads: int, generator: torch.Generator | None) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -11,6 +12,7 @@ from torch import nn
 from calm_pde.engine.chunks import Geometry
 from calm_pde.engine.kernel_features import Weighting, distance_matrices, mlp_features
 from calm_pde.nn.fourier import RandomFourierFeatures
+from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import linear
 from calm_pde.types import Tensor
 
@@ -20,6 +22,8 @@ class MLPKernel(nn.Module):
 
     `filters` holds W₂ as (hidden, in, out) and, in its last row, the base filter b₂ that every translation shares.
     """
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"filters": Matrices()}
 
     def __init__(
         self,

@@ -113,6 +113,10 @@ class CalmPDE(Model):
             generator=generator,
         )
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("encoder.0.mix", "encoder.0.kernel.filters", f"decoder.{len(self.decoder) - 1}.kernel.filters")
+
     def encode(
         self,
         values: Tensor,

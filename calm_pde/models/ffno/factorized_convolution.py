@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import nn
 from torch.nn.functional import relu
 
 from calm_pde.engine.precision import full_precision
+from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import WeightNormLinear, channels_first, linear
 from calm_pde.types import Float, Tensor
 
 
 class AxisConvolution(nn.Module):
     """𝓕⁻¹(R · 𝓕x) along one axis over k = 0 … m−1, with R ~ N(0, 1/(2·width·m)), stored as real numbers (k, in, out, 2)."""
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"weight": Matrices(modes=True)}
 
     def __init__(self, width: int, modes: int, generator: torch.Generator | None = None) -> None:
         super().__init__()

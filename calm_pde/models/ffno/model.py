@@ -85,6 +85,10 @@ class FfnoOnGrid(Stepwise):
         self.head = linear(config.width, config.head_width, generator)
         self.last = linear(config.head_width, config.out_channels, generator)
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("lift", "last")
+
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> GridGeometry:
         smallest = max(1, 2 * self.config.modes - 2 - self.config.padding)
         grid, points = recognized_grid(points, mask, queries, (smallest,) * self.config.dim, "ffno with form: grid")

@@ -82,6 +82,10 @@ class Fno(Stepwise):
         if config.paper_param_count and config.dim == 3:  # the original makes batch norms in 3-D and never calls them
             self.unused = nn.Parameter(torch.zeros(config.layers * 2 * width))
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("lift", "last")
+
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> GridGeometry:
         config = self.config
         padded = smallest_shape(config.modes, config.dim)

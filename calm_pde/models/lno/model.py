@@ -83,6 +83,10 @@ class Lno(Stepwise):
         if config.start == "spread":
             self.attention.spread(generator)
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("attention.trunk.first", "branch.first", "head.last")
+
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> LnoGeometry:
         points = shown(points, mask)
         modes = self.attention(points, queries, mask, self.config.memory_budget)

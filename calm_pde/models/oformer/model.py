@@ -108,6 +108,10 @@ class OFormer(Model):
         self.encoder = Encoder(config, generator)
         self.decoder = Decoder(config, generator)
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("encoder.lift.0", f"decoder.head.{len(self.decoder.head) - 1}")
+
     def forward(
         self,
         values: Tensor,

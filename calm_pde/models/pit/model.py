@@ -120,6 +120,10 @@ class Pit(Stepwise):
         self.back = PositionAttention(heads, generator)
         self.project = perceptron(heads * width, width, config.out_channels, generator)
 
+    @property
+    def outermost(self) -> tuple[str, ...]:
+        return ("lift.0", "project.2")
+
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> PitGeometry:
         config = self.config
         if queries is not None and config.residual:
