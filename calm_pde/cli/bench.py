@@ -21,6 +21,9 @@ def bench(
     index: int | None = None,
     prepare: bool = False,
     steps: int | None = None,
+    seeds: int | None = None,
+    minutes: float | None = None,
+    workers: int = 1,
     repeats: int = 5,
 ) -> None:
     """Train many models on many data sets and compare them; or, with `speed`, their time and memory alone.
@@ -36,6 +39,9 @@ def bench(
         index: Do one run of the list, for an array of jobs.
         prepare: Only make the data files that are missing.
         steps: Train every run for so many steps, instead of the suite's minutes or epochs.
+        seeds: How many seeds every model is trained with, instead of the suite's.
+        minutes: Train every run for so long, instead of the suite's minutes, steps or epochs.
+        workers: How many runs go on side by side.
         repeats: speed: how often each step is timed.
     """
     folder, console = out or campaign_folder(suite, small), Console()
@@ -44,9 +50,10 @@ def bench(
         console.print(f"The table is in {written}", highlight=False, soft_wrap=True)
         return
     if not (list or prepare):
-        compare(suite, folder, small=small, steps=steps, only=only, index=index, console=console)
+        lengths = {"steps": steps, "seeds": seeds, "minutes": minutes}
+        compare(suite, folder, small=small, only=only, index=index, workers=workers, console=console, **lengths)
         return
-    job = SuiteJob(load_suite(suite), folder, console, small=small, steps=steps)
+    job = SuiteJob(load_suite(suite).with_changes(seeds, minutes), folder, console, small=small, steps=steps)
     if list:
         job.show_runs()
     else:

@@ -18,20 +18,24 @@ def answer_of(module: str, *arguments: str) -> bytes:
     """What `python -m MODULE ARGUMENTS … FILE` writes to the file; a process that fails raises with its last words."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "answer.json"
-        places = os.pathsep.join(filter(None, [str(_PACKAGE), os.environ.get("PYTHONPATH")]))
         ended = subprocess.run(
             [sys.executable, "-m", module, *arguments, str(out)],
             capture_output=True,
             text=True,
             check=False,
-            env=os.environ | {"PYTHONPATH": places},
+            env=os.environ | {"PYTHONPATH": package_path()},
         )
         if ended.returncode or not out.exists():
-            raise CalmError(f"the measurement ended early: {_said(ended.returncode, ended.stderr)}")
+            raise CalmError(f"the measurement ended early: {last_words(ended.returncode, ended.stderr)}")
         return out.read_bytes()
 
 
-def _said(code: int, text: str) -> str:
+def package_path() -> str:
+    """PYTHONPATH under which a process finds this very package."""
+    return os.pathsep.join(filter(None, [str(_PACKAGE), os.environ.get("PYTHONPATH")]))
+
+
+def last_words(code: int, text: str) -> str:
     """The last line, or the signal that ended it."""
     if code < 0:
         return f"signal {-code}{', probably out of memory' if code == -9 else ''}"

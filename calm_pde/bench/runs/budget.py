@@ -22,8 +22,6 @@ from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
 from calm_pde.train.stages import Span, freeze
 
-FEWEST_STEPS = 300
-"""Of a run with a budget, however slow its model."""
 FEWEST_EPOCHS = 20
 """Of a stage: the curriculum moves by epochs, so short trainings get shorter epochs."""
 VALIDATIONS = 12
@@ -93,7 +91,7 @@ def allowance(trial: Trial) -> Allowance:
 
 
 def stage_steps(length: Length, seconds: Sequence[float], validation: float) -> list[int]:
-    """Steps of each stage, from the seconds that one takes: the same time for each stage, and 300 steps at least in all.
+    """Steps of each stage, from the seconds that one takes: the same time for each stage, and at least `fewest_steps` in all.
 
     Nothing where the recipe's epochs count.
     """
@@ -103,7 +101,7 @@ def stage_steps(length: Length, seconds: Sequence[float], validation: float) -> 
     if length.minutes is None:
         return []
     time_left = max(0.0, 60 * length.minutes - VALIDATIONS * validation)
-    return [max(math.ceil(FEWEST_STEPS / count), math.floor(time_left / count / each)) for each in seconds]
+    return [max(math.ceil(length.fewest_steps / count), 1, math.floor(time_left / count / each)) for each in seconds]
 
 
 def epochs_of(steps: Sequence[int], whole: int) -> tuple[list[int], int]:

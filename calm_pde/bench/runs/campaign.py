@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,8 +12,10 @@ from rich.console import Console
 
 from calm_pde.bench.measured.clock import CLOCK, ClockShow
 from calm_pde.bench.measured.measure import Measured, measured
+from calm_pde.bench.measured.process import last_words
 from calm_pde.bench.measured.result import Failure, Result, load, save
 from calm_pde.bench.runs.budget import Allowance, allowance_of
+from calm_pde.bench.runs.side_by_side import side_by_side
 from calm_pde.bench.runs.trials import Trial
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
@@ -44,22 +48,59 @@ class Campaign:
         """Of each trial by name."""
         return {trial.name: load(self.folder(trial)) for trial in self.trials}
 
-    def run(self, chosen: Sequence[Trial]) -> None:
-        """Finished runs are not repeated, an interrupted one goes on, a failed one is tried again."""
+    def run(self, chosen: Sequence[Trial], workers: int = 1) -> None:
+        """Finished runs are not repeated, an interrupted one goes on, a failed one is tried again.
+
+        Args:
+            workers: how many runs go on side by side, each in a process of its own.
+        """
+        left = []
         for number, trial in enumerate(chosen, start=1):
             place = f"[{number}/{len(chosen)}] {trial.title} on {trial.data}, seed {trial.seed}"
             found = load(self.folder(trial))
             if isinstance(found, Result):
                 self._say(f"{place}: done before, {_reached(found)}")
-                continue
-            self._say(f"{place} …")
+            else:
+                left.append((place, trial))
+        if workers > 1:
+            self._run_side_by_side(left, workers)
+        else:
+            for place, trial in left:
+                self._run(place, trial)
+        self.report()
+
+    def _run(self, place: str, trial: Trial) -> None:
+        self._say(f"{place} …")
+        make_folder(self.folder(trial))
+        with held(self.folder(trial)):
+            found = self._attempt(trial)
+            save(self.folder(trial), found)
+        self._say(f"{place}: {_reached(found)}")
+        self.report()
+
+    def _run_side_by_side(self, left: Sequence[tuple[str, Trial]], workers: int) -> None:
+        """The data are made beforehand, so that no two runs make the same."""
+        for _, trial in left:
+            make_missing(trial.recipe.data, self.console)
+        commands = []
+        for _, trial in left:
             make_folder(self.folder(trial))
-            with held(self.folder(trial)):
-                found = self._attempt(trial)
+            path = self.folder(trial) / "trial.json"
+            replace_file(path, trial.model_dump_json(indent=1).encode())
+            commands.append([sys.executable, "-m", "calm_pde.bench.runs.worker", str(path), str(self.out)])
+
+        def ended(number: int, code: int, said: list[str]) -> None:
+            place, trial = left[number]
+            found = load(self.folder(trial))
+            if found is None or (code and isinstance(found, Failure)):
+                found = _failure(trial, f"the run ended early: {last_words(code, chr(10).join(said))}")
                 save(self.folder(trial), found)
             self._say(f"{place}: {_reached(found)}")
             self.report()
-        self.report()
+
+        asked = side_by_side(commands, workers, lambda number: self._say(f"{left[number][0]} …"), ended)
+        if asked is not None:
+            raise Interrupted(f"{signal.Signals(asked).name}: saved in {self.out}. The same command goes on from there.")
 
     def prepare(self) -> None:
         """All data files, made where they are missing."""
@@ -74,7 +115,7 @@ class Campaign:
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, CalmError) else f"{type(error).__name__}: {error}"
-            return Failure(data=trial.data, model=trial.model, title=trial.title, seed=trial.seed, reason=reason)
+            return _failure(trial, reason)
 
     def _result(self, trial: Trial) -> Result:
         run = self.folder(trial)
@@ -136,6 +177,10 @@ def result_of(
         machine=str(card.provenance.get("machine")),
         date=str(card.metrics.get("date")),
     )
+
+
+def _failure(trial: Trial, reason: str) -> Failure:
+    return Failure(data=trial.data, model=trial.model, title=trial.title, seed=trial.seed, reason=reason)
 
 
 def _reached(found: Result | Failure) -> str:

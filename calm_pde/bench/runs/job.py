@@ -54,6 +54,9 @@ def compare(
     steps: int | None = None,
     only: Sequence[str] = (),
     index: int | None = None,
+    seeds: int | None = None,
+    minutes: float | None = None,
+    workers: int = 1,
     console: Console | None = None,
 ) -> Comparison:
     """Train the models of a suite on its data sets and compare their test errors; finished runs are kept.
@@ -65,13 +68,16 @@ def compare(
         steps: train every run for so many steps, instead of the suite's minutes or epochs.
         only: names of models and data sets; the others are left for later.
         index: do one run alone, by its place in the list of all.
+        seeds: 0, 1, … so many of them, instead of the suite's.
+        minutes: train every run for so long, instead of the suite's minutes, steps or epochs.
+        workers: how many runs go on side by side, each in a process of its own.
         console: where to tell of the progress; by default nothing is said.
     """
     name = suite.name if isinstance(suite, Suite) else os.fspath(suite)
     folder = campaign_folder(name, small) if out is None else Path(out)
-    found = suite if isinstance(suite, Suite) else load_suite(name)
+    found = (suite if isinstance(suite, Suite) else load_suite(name)).with_changes(seeds, minutes)
     job = SuiteJob(found, folder, console or SILENT, small=small, steps=steps)
-    job.run(tuple(only), index)
+    job.run(tuple(only), index, workers)
     return Comparison(found, folder, job.rows())
 
 
@@ -88,19 +94,21 @@ class SuiteJob:
         self.trials = trials(suite, out, small, steps)
         self.campaign = Campaign(self.trials, out, console, self.write_tables)
 
-    def run(self, only: tuple[str, ...] = (), index: int | None = None) -> None:
+    def run(self, only: tuple[str, ...] = (), index: int | None = None, workers: int = 1) -> None:
         """What is left to do of the runs that are named, or of the one at a place of the list.
 
         A whole campaign has its folder for itself; jobs of an array share it, and each has the folder of its run.
         """
         wanted = chosen(self.trials, only)
+        if workers < 1:
+            raise CalmError(f"workers: expected at least 1, got {workers}.")
         if index is not None:
             if not 0 <= index < len(wanted):
                 raise CalmError(f"index: expected 0 to {len(wanted) - 1}, as --list shows them, got {index}.")
             wanted = wanted[index : index + 1]
         make_folder(self.out)
         with held(self.out) if index is None else nullcontext():
-            self.campaign.run(wanted)
+            self.campaign.run(wanted, workers)
         self.console.print(f"The tables are in {self.out / 'table.html'}, .md and .csv", highlight=False, soft_wrap=True)
 
     def show_runs(self) -> None:

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.bench.runs.cards import Size, problems
 from calm_pde.config import Config, Seed, suggestion, yaml_mapping, yaml_text
@@ -79,6 +79,8 @@ class Suite(Config):
     """Training time of a run; without it and `steps`, the cards' epochs."""
     steps: PositiveInt | None = None
     """Of a run, instead of minutes."""
+    fewest_steps: NonNegativeInt = 300
+    """Of a run with a budget of minutes, however slow its model."""
     train: Settings = Field(default_factory=dict)
     """For all models on all data sets."""
     data: Annotated[dict[str, DataEntry], Field(min_length=1)]
@@ -110,6 +112,15 @@ class Suite(Config):
             if wanted not in self.data:
                 raise ValueError(f"paper: there is no data set {wanted!r}. {suggestion(wanted, list(self.data))}")
         return self
+
+    def with_changes(self, seeds: int | None = None, minutes: float | None = None) -> Suite:
+        """The suite with so many seeds, and trained for so many minutes, where they are told."""
+        changes: dict[str, Any] = {}
+        if seeds is not None:
+            changes["seeds"] = tuple(range(seeds))
+        if minutes is not None:
+            changes |= {"minutes": minutes, "steps": None}
+        return Suite.model_validate(self.model_dump() | changes) if changes else self
 
 
 def suite_names() -> list[str]:

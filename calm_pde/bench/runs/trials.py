@@ -19,6 +19,7 @@ class Length(Config):
     """How long a run is trained: so many minutes, steps or iterations of its card, or the recipe's epochs without any."""
 
     minutes: float | None = None
+    fewest_steps: int = 300
     steps: int | None = None
     iterations: int | None = None
 
@@ -87,7 +88,11 @@ def _trial(
     try:
         base = card(chosen.kind, entry.problem, "small" if small else suite.size, entry.recipe)
         changes = chosen.small if small and chosen.small is not None else chosen
-        length = Length(minutes=suite.minutes) if suite.minutes else Length(iterations=base.iterations)
+        length = (
+            Length(minutes=suite.minutes, fewest_steps=suite.fewest_steps)
+            if suite.minutes
+            else Length(iterations=base.iterations)
+        )
         if small or steps or suite.steps:
             length = Length(steps=steps or (TINY_STEPS if small else suite.steps))
         name = _folder_name(f"{data}-{model}-seed{seed}")

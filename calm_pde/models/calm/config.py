@@ -14,6 +14,7 @@ from calm_pde.models.calm.practice import PRACTICE
 from calm_pde.models.calm.presets import PRESETS
 from calm_pde.models.contract import Abilities, Mesh, ModelConfig
 from calm_pde.models.practice import Practice
+from calm_pde.nn.query_points import Spread
 
 if TYPE_CHECKING:
     from calm_pde.models.calm.model import CalmPDE
@@ -73,6 +74,7 @@ class CalmConfig(ModelConfig):
         task: `rollout` in time; `steady` maps input features to one field by one residual step; `autoencoder` has no
             processor and reconstructs its input.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
+        spread: how the query points start, independent draws (the paper) or `even`, see `CalmLayer`.
         learnable_queries: False keeps the query points where they start.
         kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
         memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
@@ -89,6 +91,7 @@ class CalmConfig(ModelConfig):
     node_type_width: PositiveInt = 4
     integrator: Literal["euler", "heun", "rk4"] = "euler"
     substeps: PositiveInt = 1
+    spread: Spread = "random"
     learnable_queries: bool = True
     modulation: bool = True
     weighting: Weighting = "softmax"

@@ -29,7 +29,7 @@ from calm_pde.models.checks import (
     warn_outside_box,
 )
 from calm_pde.nn.pointwise import PointwiseMLP, linear
-from calm_pde.nn.query_points import query_start
+from calm_pde.nn.query_points import Spread, query_start
 from calm_pde.types import Bool, Float, Tensor
 
 
@@ -46,7 +46,9 @@ class CalmLayer(nn.Module):
         weighting: `softmax` over the distances, `mean` (1/M), or `none`; of the MLP kernel.
         kernel: `mlp`, or `distance` for weights by distance alone, which has no base filter and no modulation.
         memory_budget: bytes that the convolution may hold beside its inputs and outputs, forward and backward.
-        mesh: the queries start as a random sample of these points (point, dim) instead of uniformly.
+        mesh: the queries start as a sample of these points (point, dim) instead of anywhere.
+        spread: `random`, the paper's, draws starts independently; `even` takes a lattice, or points of the mesh that lie far
+            from one another.
     """
 
     queries: Tensor | None
@@ -72,6 +74,7 @@ class CalmLayer(nn.Module):
         dropout: float = 0.0,
         memory_budget: int = DEFAULT_BUDGET,
         mesh: Float[Tensor, "point dim"] | None = None,
+        spread: Spread = "random",
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -107,7 +110,7 @@ class CalmLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_channels))
         self.dropout = nn.Dropout(dropout)
         self.mlp = None if num_queries is None else PointwiseMLP(out_channels, 4 * out_channels, generator, dropout)
-        start = None if num_queries is None else query_start(num_queries, dim, mesh, generator)
+        start = None if num_queries is None else query_start(num_queries, dim, mesh, generator, spread, self.periodic)
         if start is not None and learnable_queries:
             self.queries = nn.Parameter(start)
         else:

@@ -109,6 +109,7 @@ class CalmPDE(Model):
             fourier_std=config.fourier_std,
             dropout=config.dropout,
             memory_budget=config.memory_budget,
+            spread=config.spread,
             mesh=prior if learned and stack.mesh_prior and stack.mesh_prior[depth] else None,
             generator=generator,
         )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calm_pde.bench.runs import budget
-from calm_pde.bench.runs.budget import FEWEST_EPOCHS, FEWEST_STEPS, VALIDATIONS, allowance, allowance_of, epochs_of, stage_steps
+from calm_pde.bench.runs.budget import FEWEST_EPOCHS, VALIDATIONS, allowance, allowance_of, epochs_of, stage_steps
 from calm_pde.bench.runs.trials import Length, trials
 from calm_pde.errors import CalmError
 from calm_pde.train.curriculum import self_fed
@@ -25,8 +25,8 @@ def test_steps_fill_the_budget_or_are_the_fewest(minutes, seconds, validation):
     """Each stage gets the same time, and no step more fits; 300 steps in all are never missed."""
     steps = stage_steps(Length(minutes=minutes), seconds, validation)
     left = (60 * minutes - VALIDATIONS * validation) / len(seconds)
-    fewest = math.ceil(FEWEST_STEPS / len(seconds))
-    assert sum(steps) >= FEWEST_STEPS
+    fewest = math.ceil(300 / len(seconds))
+    assert sum(steps) >= 300
     for count, each in zip(steps, seconds, strict=True):
         assert count == fewest or (count * each <= left * (1 + 1e-9) and (count + 1) * each > left * (1 - 1e-9))
 
@@ -37,6 +37,8 @@ def test_three_minutes_in_numbers():
     assert stage_steps(Length(minutes=3), [0.1, 0.3], 0.0) == [900, 300]  # 90 s each
     assert stage_steps(Length(minutes=3), [2.0], 0.0) == [300]
     assert stage_steps(Length(minutes=3), [2.0, 0.1], 0.0) == [150, 900]
+    assert stage_steps(Length(minutes=3, fewest_steps=0), [2.0], 0.0) == [90]  # equal times, however few steps
+    assert stage_steps(Length(minutes=3, fewest_steps=0), [200.0], 0.0) == [1]
     assert stage_steps(Length(steps=4), [2.0, 0.1], 9.0) == [2, 2]
     assert stage_steps(Length(steps=2), [2.0], 9.0) == [2]
     assert stage_steps(Length(), [2.0], 9.0) == []
