@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calm_pde.models import CalmConfig, CalmPDE
     from calm_pde.models.calm.layer import CalmLayer
     from calm_pde.records.batch import Batch
+    from calm_pde.records.symmetry import Symmetry
     from calm_pde.report.page import Report, write_report
     from calm_pde.surrogate import Surrogate
     from calm_pde.surrogate.evaluate import evaluate
@@ -40,6 +41,7 @@ __all__ = [
     "Report",
     "Run",
     "Surrogate",
+    "Symmetry",
     "compare",
     "convert",
     "errors",
@@ -64,6 +66,7 @@ _ROOMS = {
     "Report": "report.page",
     "Run": "train.fit",
     "Surrogate": "surrogate",
+    "Symmetry": "records.symmetry",
     "compare": "bench.runs.job",
     "convert": "data.convert",
     "evaluate": "surrogate.evaluate",

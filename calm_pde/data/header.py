@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field as Limits
+from pydantic import model_validator
 
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box
@@ -24,7 +25,8 @@ class Header(LaterNames):
     """How a data file spells its description, in `/header`; docs/data_format.md specifies it."""
 
     format: Literal["calm-pde data"] = "calm-pde data"
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
+    """2 where there is something that 1 did not know."""
     name: str
     fields: tuple[Field, ...] = Limits(min_length=1)
     lower: tuple[float, ...] = Limits(min_length=1, max_length=3)
@@ -40,6 +42,16 @@ class Header(LaterNames):
     conserved: tuple[str, ...] = ()
     grid_shape: tuple[int, ...] | None = None
     provenance: dict[str, Any] = Limits(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _symmetries_fit(self) -> Header:
+        for symmetry in self.symmetries:
+            if symmetry.dim != len(self.lower) or len(symmetry.fields) not in (0, len(self.fields)):
+                raise ValueError(
+                    f"symmetries: {symmetry.name}: expected {len(self.lower)} axes and, if any, {len(self.fields)} fields, "
+                    f"got {symmetry.dim} and {len(symmetry.fields)}"
+                )
+        return self
 
     @property
     def box(self) -> Box:
@@ -76,7 +88,9 @@ class Header(LaterNames):
 
 def header_of(description: Description) -> Header:
     box = description.box
+    later = any((description.signals, description.prescribed, description.symmetries))
     return Header(
+        version=2 if later else 1,
         name=description.name,
         fields=description.fields,
         lower=tuple(box.lower),

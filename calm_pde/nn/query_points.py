@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from calm_pde.geometry import squared_distances, wrap
+from calm_pde.geometry import spread_out
 from calm_pde.types import Float, Tensor
 
 Spread = Literal["random", "even"]
@@ -23,15 +23,15 @@ def query_start(
     spread: Spread = "random",
     periodic: tuple[bool, ...] = (),
 ) -> Float[Tensor, "query dim"]:
-    """`random`: U(0, 1) per axis, or a random sample of the mesh. `even`: points of `even_points`, or points of the mesh,
-    each as far as can be from those before it. Without repetition as long as the mesh has enough points."""
+    """`random`: U(0, 1) per axis, or a random sample of the mesh. `even`: points of `even_points`, or points of the mesh
+    far from one another. Without repetition as long as the mesh has enough points."""
     if mesh is None:
         return torch.rand(num_queries, dim, generator=generator) if spread == "random" else even_points(num_queries, dim)
     rounds = math.ceil(num_queries / len(mesh))
     if spread == "random":
         order = torch.cat([torch.randperm(len(mesh), generator=generator) for _ in range(rounds)])
     else:
-        order = farthest_first(mesh, min(num_queries, len(mesh)), periodic).repeat(rounds)
+        order = spread_out(mesh, num_queries, periodic).repeat(rounds)
     return mesh[order[:num_queries]].to(torch.get_default_dtype()).clone()
 
 
@@ -45,19 +45,6 @@ def even_points(count: int, dim: int) -> Float[Tensor, "query dim"]:
     ratio = float(np.roots([1.0, *[0.0] * (dim - 1), -1.0, -1.0]).real.max())
     steps = np.arange(count)[:, None] * ratio ** -np.arange(1.0, dim + 1)
     return torch.from_numpy((0.5 + steps) % 1).to(torch.get_default_dtype())
-
-
-def farthest_first(mesh: Float[Tensor, "point dim"], count: int, periodic: tuple[bool, ...]) -> Tensor:
-    """Indices of points of the mesh: first the one farthest from the mean, then always the one farthest from all before."""
-    points = mesh.double()
-    apart = squared_distances(points - points.mean(dim=0))
-    chosen = torch.empty(count, dtype=torch.long)
-    for place in range(count):
-        chosen[place] = apart.argmax()
-        to_chosen = points - points[chosen[place]]
-        distance = squared_distances(wrap(to_chosen, periodic))
-        apart = distance if place == 0 else torch.minimum(apart, distance)
-    return chosen
 
 
 def own_queries(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

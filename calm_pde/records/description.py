@@ -10,6 +10,7 @@ import numpy as np
 
 from calm_pde.config import Config
 from calm_pde.geometry import Box, periodic_axes
+from calm_pde.records.symmetry import Symmetry
 
 
 class Field(Config):
@@ -27,7 +28,7 @@ class LaterNames(Config):
 
     signals: tuple[str, ...] = ()
     prescribed: tuple[str, ...] = ()
-    symmetries: tuple[str, ...] = ()
+    symmetries: tuple[Symmetry, ...] = ()
 
     @property
     def later_names(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class Description:
         parameters: names of the numbers that differ from trajectory to trajectory.
         signals: names of the numbers that differ from trajectory to trajectory and change in time.
         prescribed: fields that are known in advance at all times, and so given, not predicted.
-        symmetries: names of the transformations that turn every solution into another one.
+        symmetries: the maps that turn every solution into another one.
         conserved: fields whose integral over the domain stays constant.
         grid_shape: the axes of a structured mesh whose points come in row-major order.
         provenance: solver or source, settings, seed, versions.
@@ -76,7 +77,7 @@ class Description:
     parameters: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
     prescribed: tuple[str, ...] = ()
-    symmetries: tuple[str, ...] = ()
+    symmetries: tuple[Symmetry, ...] = ()
     conserved: tuple[str, ...] = ()
     grid_shape: tuple[int, ...] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -112,5 +113,8 @@ class Description:
             targets=(),
             prescribed=tuple(name for name in self.prescribed if name in names),
             conserved=tuple(name for name in self.conserved if name in names),
+            symmetries=tuple(
+                found for found in (symmetry.of_fields(self.field_names, names) for symmetry in self.symmetries) if found
+            ),
             times=self.times[::frame_stride],
         )

@@ -102,6 +102,8 @@ class TrainConfig(Config):
     """Whether frame 0 is in the loss of a model that decodes it (calm); it never is in that of others."""
     reduction: Literal["frame", "spacetime"] = "frame"
     """The norm in the loss: over the points of each frame (the paper's formula), or over space and time (its Burgers runs)."""
+    augment: Literal["none", "symmetries"] = "none"
+    """symmetries: every window is moved by a draw from what the data file declares that its equation leaves invariant."""
     random_offset: Annotated[float, Field(ge=0)] = 0.0
     """All positions of a step are shifted by one draw from U(−offset, offset) per axis, in unit coordinates."""
     precision: Literal["float32", "float64", "bfloat16"] = "float32"

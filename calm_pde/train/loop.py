@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from calm_pde.config import differences
+from calm_pde.data.augment import Augmentation
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import statistics
 from calm_pde.data.windows import Window, epoch_windows, grouped, whole_windows
@@ -64,6 +65,7 @@ class Trainer:
         options: dict[str, Any] = {"fields": data.fields, "frame_stride": data.frame_stride}
         self.data = Dataset(data.file, "train", **options)
         self.held = Dataset(self.data.file, "validation", **options) if self.config.validation else None
+        self.augmentation = Augmentation(self.data.description) if self.config.augment == "symmetries" else None
         self.surrogate = self._surrogate()
         self.model = self.surrogate.model
         if self.config.precision == "float64":
@@ -240,14 +242,17 @@ class Trainer:
         return grouped(windows, config.batch_size)[: config.batches_per_epoch]
 
     def _batches(self, groups: list[list[Window]]) -> Iterator[tuple[Batch, float]]:
-        """This process's share of each batch, with the weight of each of its windows in the whole."""
+        """This process's share of each batch of the epoch at hand, with the weight of each of its windows in the whole."""
         rank, size = self.processes.rank, self.processes.size
         mine = [group[rank::size] or group[:1] for group in groups]
         with deaf_children() if self.config.workers else nullcontext():
             batches = self.data.batches(mine, self.config.workers)
         for group, batch in zip(groups, batches, strict=True):
             idle = len(group) <= rank  # fewer windows than processes: this one computes along, and it counts for nothing
-            yield self._finite(batch).to(self.processes.device), 0.0 if idle else 1 / len(group)
+            batch = self._finite(batch)
+            if self.augmentation is not None:
+                batch = self.augmentation.moved(batch, self.config.seed, self.position.epoch)
+            yield batch.to(self.processes.device), 0.0 if idle else 1 / len(group)
 
     def _finite(self, batch: Batch) -> Batch:
         if not bool(torch.isfinite(batch.fields).all()):

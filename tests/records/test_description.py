@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from calm_pde.records.description import Field
+from calm_pde.records.symmetry import Symmetry
 from tests.data.sets import own_source, shared_source
 
-LATER = {"signals": ("pump",), "prescribed": ("u", "v"), "symmetries": ("reflection",)}
+SHIFT = Symmetry(name="translation", shift=(1.0, 0.0), any_multiple=True)
+LATER = {"signals": ("pump",), "prescribed": ("u", "v"), "symmetries": (SHIFT,)}
 
 
 def test_a_part_has_its_fields_in_order_and_its_frames() -> None:
@@ -19,8 +21,9 @@ def test_a_part_has_its_fields_in_order_and_its_frames() -> None:
     np.testing.assert_array_equal(part.times, [0.0, 1.5, 3.0])
     assert whole.of(("v", "u")).field_names == ("v", "u")
     assert whole.of(("v", "u")).conserved == ("u",)
-    for name in ("name", "box", "points", "parameters", "signals", "symmetries", "grid_shape", "provenance"):
+    for name in ("name", "box", "points", "parameters", "signals", "grid_shape", "provenance"):
         assert getattr(part, name) is getattr(whole, name), name
+    assert part.symmetries == (SHIFT,)
 
 
 def test_the_length_of_a_frame_is_the_median_difference() -> None:

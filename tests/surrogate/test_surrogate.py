@@ -15,6 +15,7 @@ from calm_pde.geometry import Box
 from calm_pde.models import CalmConfig
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Field
+from calm_pde.records.symmetry import Symmetry
 from calm_pde.surrogate.surrogate import Card, Surrogate
 
 BOX = Box((0.0, 0.0), (2.0, 1.0), (True, True))
@@ -275,7 +276,7 @@ def test_a_saved_surrogate_answers_the_same(surrogate, tmp_path):
 
 def test_what_it_was_trained_on_is_one_description(tmp_path):
     """The same before and after saving; names that format 1 did not know stand in the folder only where there are some."""
-    later = {"signals": ("pump",), "prescribed": ("v",), "symmetries": ("reflection",)}
+    later = {"signals": ("pump",), "prescribed": ("v",), "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),)}
     for more in ({}, later):
         small = small_surrogate(node_types=(0, 4), **more)
         small.save(tmp_path / "folder")

@@ -15,6 +15,7 @@ from calm_pde.data.readers.base import Reader, existing
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box, periodic_axes
 from calm_pde.records.description import Description, Field
+from calm_pde.records.symmetry import Symmetry
 from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory, generated_split
 
 _NAMES = ("points", "fields", "times", "cells", "node_type", "features", "parameters", "split")
@@ -37,6 +38,7 @@ def array_source(
     parameters: Any = None,
     parameter_names: Sequence[str] = (),
     conserved: Sequence[str] = (),
+    symmetries: Sequence[Symmetry | dict[str, Any]] = (),
     grid_shape: Sequence[int] | None = None,
     split: Sequence[str] | None = None,
 ) -> Source:
@@ -49,6 +51,7 @@ def array_source(
         names: of the channels; by default u0, u1, ….
         features: (sample, point, feature) or one array per sample, for steady problems (one time).
         parameters: (sample, parameter), or {name: (sample,)}.
+        symmetries: what the equation leaves invariant, see `Symmetry`; training with train.augment moves windows by them.
         split: train, validation or test per sample; by default 80/10/10 by index.
     """
     fields = per_sample("fields", fields)
@@ -73,6 +76,7 @@ def array_source(
         features=() if features is None else _named("feature_names", feature_names, _width(features[0]), "f"),
         parameters=_parameter_names(parameters, parameter_names),
         conserved=tuple(conserved),
+        symmetries=tuple(map(Symmetry.model_validate, symmetries)),
         grid_shape=None if grid_shape is None else tuple(grid_shape),
         provenance={"source": "arrays"},
         **({} if one is None else mesh),

@@ -25,6 +25,7 @@ from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box, tensor_grid
 from calm_pde.records.description import Description, Field
 from calm_pde.records.trajectory import Source, Split, Trajectory, published_split
+from calm_pde.solvers.problems.navier_stokes import SYMMETRIES
 
 _BLOCK_BYTES = 64 * 2**20  # samples stand last on disk: reading them one by one would go through the whole file for each
 _AXES = ("sample", "x", "y", "time")
@@ -54,6 +55,7 @@ class FNOVorticity(PublishedReader):
                 box=Box((0, 0), (1, 1), True),
                 times=np.arange(1.0, num_frames + 1)[kept],  # frame k is the state at t = k + 1; t = 0 is not in `u`
                 points=tensor_grid(np.arange(num_x) / num_x, np.arange(num_y) / num_y),
+                symmetries=SYMMETRIES,
                 grid_shape=(num_x, num_y),
                 provenance=self.provenance(),
             )

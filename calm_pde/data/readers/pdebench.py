@@ -14,6 +14,7 @@ from calm_pde.data.readers.stored import StoredArray, hdf5_array, hdf5_attribute
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box, tensor_grid
 from calm_pde.records.description import Description, Field
+from calm_pde.records.symmetry import Symmetry, isotropic
 from calm_pde.records.trajectory import Source, Split, Trajectory, published_split
 
 _AXES = ("x", "y", "z")
@@ -50,13 +51,16 @@ class PDEBench(PublishedReader):
             edges = [_cell_edges(axis) for axis in axes]
             periodic = "_trans_" not in self.path.name if self.periodic is None else self.periodic
             names = _names(len(shape), scalar)
+            box = Box([low for low, _ in edges], [high for _, high in edges], periodic)
+            known = not scalar or "Burgers" in self.path.name  # other scalars may flow in a direction of their own
             description = Description(
                 name=self.path.stem,
                 fields=tuple(Field(name=name) for name in names.values()),
-                box=Box([low for low, _ in edges], [high for _, high in edges], periodic),
+                box=box,
                 times=self._times(file, frames)[::frame_stride],
                 points=tensor_grid(*(axis[::stride] for axis in axes)),
                 grid_shape=tuple(n // stride for n in shape),
+                symmetries=_symmetries(box, list(names.values())) if periodic and known else (),
                 conserved=("density",) if periodic and stride == 1 and "density" in names else (),
                 provenance=self.provenance(attributes=hdf5_attributes(self.path, file)),
             )
@@ -115,6 +119,11 @@ class PDEBench(PublishedReader):
 def _names(dim: int, scalar: bool) -> dict[str, str]:
     """Datasets and the names of their fields, in the order of channels."""
     return _SCALAR if scalar else dict(list(_FLOW.items())[: 2 + dim])
+
+
+def _symmetries(box: Box, names: list[str]) -> tuple[Symmetry, ...]:
+    """Of a gas, or of Burgers' equation, whose one field is a velocity."""
+    return isotropic(box, len(names), [place for place, name in enumerate(names) if name not in ("density", "pressure")])
 
 
 def _cell_edges(centers: np.ndarray) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import pydantic
 
 from calm_pde.geometry import Box, cell_centers
 from calm_pde.records.description import Description, Field
+from calm_pde.records.symmetry import isotropic
 from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.methods.finite_volume import ConservationLaw, evolve
 from calm_pde.solvers.methods.random_fields import few_sines
@@ -55,13 +56,15 @@ class Burgers(Problem):
     """Initial sines of period 1; without it 1 − 1/1024, with PDEBench's small jump at the seam."""
 
     def description(self) -> Description:
+        box = Box((0.0,), (1.0,), True)
         return Description(
             name="burgers",
             fields=(Field(name="u"),),
-            box=Box((0.0,), (1.0,), True),
+            box=box,
             times=self._times(),
             points=cell_centers(self.points)[:, None],
             conserved=("u",),
+            symmetries=isotropic(box, 1, velocity=(0,)),
             grid_shape=(self.points,),
             provenance={
                 "solver": "finite volumes: MUSCL (MC limiter), Godunov flux, Heun steps",

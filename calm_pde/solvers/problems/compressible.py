@@ -11,6 +11,7 @@ import pydantic
 
 from calm_pde.geometry import Box, cell_centers, tensor_grid
 from calm_pde.records.description import Description, Field
+from calm_pde.records.symmetry import isotropic
 from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.methods.finite_volume import ConservationLaw, evolve
 from calm_pde.solvers.methods.random_fields import many_sines, window, window_edges
@@ -122,13 +123,15 @@ class Compressible(Problem):
 
     def description(self) -> Description:
         names = ("density", "pressure", "velocity_x", "velocity_y", "velocity_z")
+        box = Box((0.0,) * 3, (1.0,) * 3, True)
         return Description(
             name="compressible",
             fields=tuple(Field(name=name) for name in names),
-            box=Box((0.0,) * 3, (1.0,) * 3, True),
+            box=box,
             times=self._times(),
             points=tensor_grid(*[cell_centers(self.points)] * 3),
             conserved=("density",),
+            symmetries=isotropic(box, len(names), velocity=(2, 3, 4)),
             grid_shape=(self.points,) * 3,
             provenance={"solver": "finite volumes: MUSCL (MC limiter), HLLC flux, Heun steps", "settings": self.model_dump()},
         )

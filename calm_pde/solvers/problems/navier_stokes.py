@@ -10,10 +10,19 @@ import pydantic
 
 from calm_pde.geometry import Box, tensor_grid
 from calm_pde.records.description import Description, Field
+from calm_pde.records.symmetry import Symmetry
 from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.methods.random_fields import gaussian_modes
 from calm_pde.solvers.methods.spectral import Torus, evolve
 from calm_pde.solvers.problem import Problem
+
+SYMMETRIES = (
+    Symmetry(name="translation along (1, -1)", shift=(1.0, -1.0), any_multiple=True),
+    Symmetry(name="half turn", axes=(-1, -2), shift=(0.25, 0.0)),
+    Symmetry(name="axes swapped", axes=(2, 1), shift=(0.5, 0.0), fields=(-1,)),
+)
+"""What the forcing, a function of x + y, leaves of the plane's: a swap turns the sign of vorticity, half a period turns that of
+the forcing."""
 
 
 def forcing_modes(torus: Torus) -> np.ndarray:
@@ -85,6 +94,7 @@ class NavierStokes(Problem):
             box=Box((0.0, 0.0), (1.0, 1.0), True),
             times=self._times(),
             points=tensor_grid(axis, axis),
+            symmetries=SYMMETRIES,
             grid_shape=(self.points, self.points),
             provenance={
                 "solver": "pseudo-spectral: 2/3 dealiasing, integrating-factor Runge–Kutta 4",

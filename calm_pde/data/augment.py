@@ -1,0 +1,195 @@
+"""Windows moved by what their equation leaves invariant: values on grids, coordinates on meshes, nothing interpolated."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+from calm_pde.errors import ConfigError
+from calm_pde.geometry import Box
+from calm_pde.records.batch import Batch
+from calm_pde.records.description import Description
+from calm_pde.records.symmetry import Symmetry, signed_choice
+from calm_pde.types import Tensor
+
+_DRAWS = 4  # what tells these draws from others of the same seed and epoch
+_SAME = 1e-3  # of a grid's spacing: places nearer than this are one
+
+
+class Augmentation:
+    """One draw from the group that the symmetries of a data set generate, for each window of a batch.
+
+    Of a translation a multiple is drawn, of every other symmetry a power; all are applied one after the other.
+    """
+
+    def __init__(self, description: Description) -> None:
+        if not description.symmetries:
+            raise ConfigError(
+                "train.augment: the data file declares no symmetries of its equation for these fields. "
+                "Declare them when the file is made (docs/data_format.md), or leave augment out."
+            )
+        if description.steady:
+            raise ConfigError("train.augment: the features of a steady problem can't be moved with its field. Leave it out.")
+        self.moves = (MovedPoints if description.points is None or description.grid_shape is None else MovedValues)(description)
+
+    def moved(self, batch: Batch, seed: int, epoch: int) -> Batch:
+        """Each window by a draw of its own, a function of the seed, the epoch and the window alone."""
+        windows = zip(batch.samples.tolist(), batch.starts.tolist(), strict=True)
+        draws = [np.random.default_rng([seed, epoch, _DRAWS, sample, start]) for sample, start in windows]
+        return self.moves.moved(batch, draws)
+
+
+class Moves(ABC):
+    """How the symmetries of a data set move the windows of a batch."""
+
+    def __init__(self, description: Description) -> None:
+        self.box, self.symmetries = description.box, description.symmetries
+        self.unmoved = tuple(range(1, len(description.fields) + 1))
+
+    @abstractmethod
+    def moved(self, batch: Batch, draws: list[np.random.Generator]) -> Batch:
+        """Each window moved by what its generator draws."""
+
+
+class MovedValues(Moves):
+    """On a grid that every symmetry maps onto itself, values are taken from another point."""
+
+    def __init__(self, description: Description) -> None:
+        super().__init__(description)
+        if description.points is None:
+            raise ConfigError("train.augment: values move on one grid that all samples share.")
+        self.sources = [values_from(symmetry, description.points, self.box) for symmetry in self.symmetries]
+        self.orders = [
+            math.lcm(order_of_permutation(source), order_of_codes(symmetry.fields))
+            for source, symmetry in zip(self.sources, self.symmetries, strict=True)
+        ]
+
+    def moved(self, batch: Batch, draws: list[np.random.Generator]) -> Batch:
+        rows = []
+        for fields, draw in zip(batch.fields, draws, strict=True):
+            places, codes = np.arange(fields.shape[1]), self.unmoved
+            for symmetry, source, order in zip(self.symmetries, self.sources, self.orders, strict=True):
+                times = int(draw.integers(order))
+                places, codes = places[power(source, times)], turned(codes, symmetry.fields, times)
+            rows.append(_signed(fields[:, torch.from_numpy(places)], codes))
+        return replace(batch, fields=torch.stack(rows))
+
+
+class MovedPoints(Moves):
+    """On a mesh, points move and take their values along."""
+
+    def __init__(self, description: Description) -> None:
+        super().__init__(description)
+        corners = np.array([self.box.lower, self.box.upper])
+        for symmetry in self.symmetries:
+            there = np.sort(self.box.to_unit(symmetry.moved(corners)), axis=0)
+            kept = np.equal(symmetry.shift, 0) if symmetry.any_multiple else np.isclose(there, [[0.0], [1.0]]).all(axis=0)
+            if not (kept | np.array(self.box.periodic)).all():
+                raise _refused(symmetry, "moves points out of the box")
+        self.longest = float((corners[1] - corners[0]).max())
+        self.orders = [math.lcm(order_of_codes(one.axes), order_of_codes(one.fields)) for one in self.symmetries]
+
+    def moved(self, batch: Batch, draws: list[np.random.Generator]) -> Batch:
+        points, rows = batch.points.expand(len(batch), *batch.points.shape[-2:]).clone(), []
+        for place, (fields, draw) in enumerate(zip(batch.fields, draws, strict=True)):
+            unit, codes = points[place].double().numpy(), self.unmoved
+            for symmetry, order in zip(self.symmetries, self.orders, strict=True):
+                if symmetry.any_multiple:
+                    far = draw.uniform(0.0, self.longest / np.abs(symmetry.shift).max())
+                    unit = moved_inside(symmetry, self.box.to_physical(unit), self.box, far)
+                    continue
+                times = int(draw.integers(order))
+                codes = turned(codes, symmetry.fields, times)
+                for _ in range(times):
+                    unit = moved_inside(symmetry, self.box.to_physical(unit), self.box)
+            points[place] = torch.from_numpy(unit).to(points.dtype)
+            rows.append(_signed(fields, codes))
+        kinds = None if batch.node_type is None else batch.node_type.expand(points.shape[:2])
+        return replace(batch, points=points, fields=torch.stack(rows), node_type=kinds)
+
+
+def moved_inside(symmetry: Symmetry, points: np.ndarray, box: Box, times: float = 1.0) -> np.ndarray:
+    """g x of physical points in unit coordinates, brought back into [0, 1) along periodic axes."""
+    return _inside(box.to_unit(symmetry.moved(points, times)), box)
+
+
+def _inside(unit: np.ndarray, box: Box) -> np.ndarray:
+    wrapped = unit - np.floor(unit)
+    return np.where(box.periodic, np.where(wrapped < 1, wrapped, 0.0), unit)  # −1e-17 + 1 is 1
+
+
+def values_from(symmetry: Symmetry, points: np.ndarray, box: Box) -> np.ndarray:
+    """From which point of a grid the value at each comes, when the symmetry acts once; of a translation, by one cell."""
+    here = _inside(box.to_unit(points), box)
+    tree = cKDTree(here, boxsize=np.array(box.periodic, dtype=float))
+    apart = float(tree.query(here, k=2)[0][:, 1].min())
+    distance, found = tree.query(moved_inside(symmetry, points, box, _cell(symmetry, points)))
+    if distance.max() > _SAME * apart or len(np.unique(found)) < len(found):
+        raise _refused(symmetry, "does not map the grid onto itself")
+    source = np.empty_like(found)
+    source[found] = np.arange(len(found))
+    return source
+
+
+def turned(codes: tuple[int, ...], by: tuple[int, ...], times: int) -> tuple[int, ...]:
+    """The order and signs of fields after a symmetry has acted on them so many times more."""
+    for _ in range(times if by else 0):
+        codes = tuple(codes[abs(code) - 1] * (1 if code > 0 else -1) for code in by)
+    return codes
+
+
+def order_of_codes(codes: tuple[int, ...]) -> int:
+    """After how many times an order and signs are what they were."""
+    start = now = np.arange(1.0, len(codes) + 1)
+    for times in range(1, 2 * math.factorial(len(codes)) + 1):
+        now = signed_choice(now, codes)
+        if np.array_equal(now, start):
+            return times
+    return 1
+
+
+def order_of_permutation(source: np.ndarray) -> int:
+    """After how many times every place is back: the least common multiple of its cycles."""
+    order, seen = 1, np.zeros(len(source), dtype=bool)
+    for start in range(len(source)):
+        length, place = 0, start
+        while not seen[place]:
+            seen[place], place, length = True, source[place], length + 1
+        order = math.lcm(order, length) if length else order
+    return order
+
+
+def _cell(symmetry: Symmetry, points: np.ndarray) -> float:
+    """The multiple of a translation that leads from point to point, along the axis on which it takes longest."""
+    if not symmetry.any_multiple:
+        return 1.0
+    steps = [
+        float(np.diff(np.unique(along.round(12))).min()) / abs(shift)
+        for along, shift in zip(points.T, symmetry.shift, strict=True)
+        if shift
+    ]
+    return max(steps)
+
+
+def _signed(fields: Tensor, codes: tuple[int, ...]) -> Tensor:
+    signs = fields.new_tensor([math.copysign(1, code) for code in codes])
+    return fields[..., [abs(code) - 1 for code in codes]] * signs
+
+
+def _refused(symmetry: Symmetry, what: str) -> ConfigError:
+    return ConfigError(f"train.augment: the symmetry {symmetry.name!r} {what}. Declare the symmetries without it.")
+
+
+def power(source: np.ndarray, times: int) -> np.ndarray:
+    """Where values come from after so many times."""
+    found, factor = np.arange(len(source)), source
+    while times:
+        if times % 2:
+            found = found[factor]
+        factor, times = factor[factor], times // 2
+    return found
