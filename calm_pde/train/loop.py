@@ -96,6 +96,11 @@ class Trainer:
         whole = math.ceil(len(self.data) * self.config.windows_per_trajectory / self.config.batch_size)
         return min(whole, self.config.batches_per_epoch or whole)
 
+    @property
+    def seconds(self) -> float:
+        """Of the training so far."""
+        return self.position.seconds + time.perf_counter() - self._begun
+
     def fit(self) -> Path:
         """Train to the end; the folder of the surrogate that was best on the validation split."""
         with threads(self.config.threads):
@@ -113,8 +118,8 @@ class Trainer:
         position, config = self.position, self.config
         groups = self.groups(position.epoch)
         self.model.train()
-        for batch, weight in self._batches(groups[position.batch :]):
-            loss = self._step(batch, weight)
+        for batch, weight in self.batches(groups[position.batch :]):
+            loss = self.step(batch, weight)
             position.losses += [loss] if math.isfinite(loss) else []
             position.batch += 1
             position.step += 1
@@ -152,7 +157,13 @@ class Trainer:
             self._save()
         self._leave_if_asked()
 
-    def _step(self, batch: Batch, weight: float) -> float:
+    def start_at(self, epoch: int) -> None:
+        """The start of an epoch as a training comes to it, but for the weights: what measures its steps goes there at once."""
+        self.position.epoch, self.position.batch, self.position.step = epoch, 0, epoch * self.epoch_steps
+        self.optimizer = self._optimizer()
+        self.model.train()
+
+    def step(self, batch: Batch, weight: float) -> float:
         """One optimizer step on this process's share of a batch; the loss of the whole batch."""
         position, config = self.position, self.config
         self.optimizer.set_rate(self.schedule.learning_rate(position.epoch, position.step, self.epoch_steps))
@@ -241,7 +252,7 @@ class Trainer:
         )
         return grouped(windows, config.batch_size)[: config.batches_per_epoch]
 
-    def _batches(self, groups: list[list[Window]]) -> Iterator[tuple[Batch, float]]:
+    def batches(self, groups: list[list[Window]]) -> Iterator[tuple[Batch, float]]:
         """This process's share of each batch of the epoch at hand, with the weight of each of its windows in the whole."""
         rank, size = self.processes.rank, self.processes.size
         mine = [group[rank::size] or group[:1] for group in groups]
@@ -354,9 +365,7 @@ class Trainer:
         self.show.resumed(self)
 
     def _count_time(self) -> None:
-        now = time.perf_counter()
-        self.position.seconds += now - self._begun
-        self._begun = now
+        self.position.seconds, self._begun = self.seconds, time.perf_counter()
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}

@@ -123,7 +123,7 @@ class Show:
 
 def _tried(trainer: Trainer, epoch: int, count: bool) -> tuple[float, int]:
     """Seconds of a step of this epoch, the second time, and the bytes that it takes, counted the first time where asked for."""
-    batch, weight = next(trainer._batches(trainer.groups(epoch)[:1]))
+    batch, weight = next(trainer.batches(trainer.groups(epoch)[:1]))
     parts = list(batch.parts(trainer.config.accumulate))
     freeze(trainer.model, trainer.schedule.span(epoch).stage)
     seconds, live = 0.0, LiveBytes()

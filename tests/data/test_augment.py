@@ -144,7 +144,7 @@ def test_arrays_declare_them_and_a_training_takes_them(tmp_path) -> None:
     changes: dict[str, Any] = {"data": {"file": str(file.path), "frame_stride": 1}}
     plain = runs.trainer(tmp_path / "plain", **changes, train={"epochs": 1})
     moved = runs.trainer(tmp_path / "moved", **changes, train={"epochs": 1, "augment": "symmetries"})
-    ours, theirs = (next(run._batches(run.groups(0)))[0].fields for run in (moved, plain))
+    ours, theirs = (next(run.batches(run.groups(0)))[0].fields for run in (moved, plain))
     assert not torch.equal(ours, theirs)
     assert torch.equal(ours.sort(dim=2).values, theirs.sort(dim=2).values)
     with pytest.raises(ConfigError, match="symmetries: wrong: expected 2 axes and, if any, 1 fields, got 3 and 0"):

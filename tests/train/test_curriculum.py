@@ -64,7 +64,7 @@ def test_switches(tmp_path: Path) -> None:
 def test_frame_0_is_in_the_loss_only_with_reconstruction(reconstruction: bool, tmp_path: Path) -> None:
     """Predictions that are right from frame 1 on: what remains is frame 0's share."""
     trainer = _trainer(tmp_path, reconstruction=reconstruction)
-    batch, _ = next(trainer._batches(trainer.groups(0)))
+    batch, _ = next(trainer.batches(trainer.groups(0)))
     target = trainer.surrogate.card.statistics.normalized(batch.fields)
     trainer.model.rollout = lambda *_: torch.cat([torch.zeros_like(target[:, :1]), target[:, 1:]], dim=1)
     losses = trainer.objective.losses(batch)
@@ -75,7 +75,7 @@ def test_frame_0_is_in_the_loss_only_with_reconstruction(reconstruction: bool, t
 @pytest.mark.parametrize("reduction", ["frame", "spacetime"])
 def test_loss_is_the_relative_l2_of_normalized_fields(reduction: str, tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, reduction=reduction)
-    batch, _ = next(trainer._batches(trainer.groups(0)))
+    batch, _ = next(trainer.batches(trainer.groups(0)))
     stats = trainer.surrogate.card.statistics
     target = (batch.fields.double().numpy() - np.array(stats.mean)) / np.array(stats.std)
     predicted = (

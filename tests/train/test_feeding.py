@@ -42,7 +42,7 @@ def _trainer(folder: Path, source=None, model: dict | None = None, **train: obje
 
 
 def _batch(trainer: Trainer, epoch: int = 0) -> Batch:
-    return next(trainer._batches(trainer.groups(epoch)))[0]
+    return next(trainer.batches(trainer.groups(epoch)))[0]
 
 
 def _by_hand(trainer: Trainer, batch: Batch, fed: int) -> torch.Tensor:

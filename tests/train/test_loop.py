@@ -29,7 +29,7 @@ def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
 
 def test_parts_of_a_batch_are_the_batch(tmp_path: Path) -> None:
     run = trainer(tmp_path / "a")
-    batch, _ = next(run._batches(run.groups(0)))
+    batch, _ = next(run.batches(run.groups(0)))
     for count in (1, 2, 3, 10):
         found = list(batch.parts(count))
         assert len(found) <= count
@@ -54,8 +54,8 @@ def test_the_best_epoch_on_validation_is_kept(tmp_path: Path) -> None:
 def test_steps_compute_with_the_threads_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, seen = torch.get_num_threads(), []
     run = trainer(tmp_path / "a", train={"epochs": 1, "threads": before + 1})
-    step = run._step
-    monkeypatch.setattr(run, "_step", lambda *batch: seen.append(torch.get_num_threads()) or step(*batch))
+    step = run.step
+    monkeypatch.setattr(run, "step", lambda *batch: seen.append(torch.get_num_threads()) or step(*batch))
     made = Surrogate.load(run.fit()).card.provenance
     assert set(seen) == {before + 1}
     assert torch.get_num_threads() == before
@@ -71,7 +71,7 @@ def test_without_validation_the_last_epoch_is_kept(tmp_path: Path) -> None:
 def test_the_average_of_weights_is_kept_where_asked(tmp_path: Path) -> None:
     run = trainer(tmp_path / "a", train={"epochs": 1, "validation": 0, "average": 0.5})
     wanted = {name: value.clone() for name, value in run.model.state_dict().items()}
-    step = run._step
+    step = run.step
 
     def followed(*arguments):
         loss = step(*arguments)
@@ -79,7 +79,7 @@ def test_the_average_of_weights_is_kept_where_asked(tmp_path: Path) -> None:
             wanted[name] += 0.5 * (value - wanted[name])
         return loss
 
-    run._step = followed
+    run.step = followed
     found = Surrogate.load(run.fit()).model.state_dict()
     for name, value in wanted.items():
         torch.testing.assert_close(found[name], value)
@@ -87,8 +87,8 @@ def test_the_average_of_weights_is_kept_where_asked(tmp_path: Path) -> None:
 
 def test_clipping_bounds_the_gradient(tmp_path: Path) -> None:
     run = trainer(tmp_path / "a", train={"gradient_clip": 1e-3})
-    batch, weight = next(run._batches(run.groups(0)))
-    run._step(batch, weight)
+    batch, weight = next(run.batches(run.groups(0)))
+    run.step(batch, weight)
     norm = torch.stack([parameter.grad.norm() for parameter in run.model.parameters()]).norm()
     assert float(norm) == pytest.approx(1e-3, rel=1e-3)
 

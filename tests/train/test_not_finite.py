@@ -45,13 +45,13 @@ def break_gradient(trainer: Trainer, value: float, _: pytest.MonkeyPatch) -> Non
 
 def remembered(trainer: Trainer, patch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
     """The weights before each step."""
-    found, real = [], trainer._step
+    found, real = [], trainer.step
 
     def step(*given):
         found.append(trainer._weights())
         return real(*given)
 
-    patch.setattr(trainer, "_step", step)
+    patch.setattr(trainer, "step", step)
     return found
 
 

@@ -81,7 +81,7 @@ def test_epochs_are_split_by_shares():
 def test_each_stage_trains_its_part_alone(tmp_path: Path) -> None:
     run = trainer(tmp_path / "run", average=None, save_epochs=4)
     start = {part: weights(run, part) for part in ("autoencoder", "dynamics")}
-    real, seen = run._step, []
+    real, seen = run.step, []
 
     def step(*arguments: Any) -> float:
         before = {part: weights(run, part) for part in start}
@@ -98,7 +98,7 @@ def test_each_stage_trains_its_part_alone(tmp_path: Path) -> None:
         seen.append(stage.name)
         return loss
 
-    run._step = step
+    run.step = step
     run.fit()
     assert seen == ["autoencoder"] * 2 * STEPS + ["dynamics"] * 2 * STEPS
     for part, old in start.items():
@@ -168,7 +168,7 @@ class _Killed(Exception):
 def stopped(run: Path, at: int, *, saving: bool) -> None:
     """Train until step `at`, and end without a word: after that step, or just before what it saves."""
     running = trainer(run, save_every=1)
-    name = "_save" if saving else "_step"
+    name = "_save" if saving else "step"
     real = getattr(running, name)
 
     def end(*arguments: Any) -> Any:
@@ -212,7 +212,7 @@ def test_the_shares_of_two_processes_are_the_whole(epoch: int, tmp_path: Path) -
         run.model.zero_grad(set_to_none=True)
         for rank in range(size):
             run.processes.rank, run.processes.size = rank, size
-            for place, (batch, weight) in enumerate(run._batches(run.groups(epoch))):
+            for place, (batch, weight) in enumerate(run.batches(run.groups(epoch))):
                 loss = run.objective.losses(batch, epoch).sum() * weight
                 loss.backward()
                 losses[place] += float(loss.detach())

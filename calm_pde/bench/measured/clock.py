@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from rich.console import Console
@@ -29,8 +28,7 @@ class ClockShow(Show):
     def epoch(self, trainer: Trainer, losses: list[float], error: float | None) -> None:
         super().epoch(trainer, losses, error)
         if self._clock is not None:
-            seconds = trainer.position.seconds + time.perf_counter() - trainer._begun
-            self._clock.add(step=trainer.position.step, seconds=seconds, validation=error)
+            self._clock.add(step=trainer.position.step, seconds=trainer.seconds, validation=error)
 
     def resumed(self, trainer: Trainer) -> None:
         text = f"going on from step {trainer.position.step} of {trainer.num_steps} in {trainer.run}"

@@ -94,14 +94,12 @@ def _model(contender: Contender, setting: Setting) -> dict[str, Any]:
 def training_step(trainer: Trainer, contender: Contender) -> Callable[[], object]:
     """One optimizer step, or one per transition, on batches that have been read before."""
     span = trainer.schedule.spans[contender.timed.stage]
-    trainer.position.epoch, trainer.position.step = span.begin, span.begin * trainer.epoch_steps
-    trainer.optimizer = trainer._optimizer()
-    trainer.model.train()
-    batches = list(trainer._batches(trainer.groups(span.begin)))
+    trainer.start_at(span.begin)
+    batches = list(trainer.batches(trainer.groups(span.begin)))
 
     def step() -> None:
         for batch, weight in batches:
-            trainer._step(batch, weight)
+            trainer.step(batch, weight)
 
     return step
 

@@ -79,10 +79,9 @@ def _step_bytes(recipe: Recipe) -> int | None:
         trainer = Trainer(recipe, Path(folder) / "run", Show(Console(quiet=True)))
         found = []
         for span in trainer.schedule.spans:
-            trainer.position.epoch, trainer.position.step = span.end - 1, (span.end - 1) * trainer.epoch_steps
-            trainer.optimizer = trainer._optimizer()
-            batch, weight = next(trainer._batches(trainer.groups(span.end - 1)[:1]))
-            found.append(peak_of(lambda batch=batch, weight=weight: trainer._step(batch, weight)))
+            trainer.start_at(span.end - 1)
+            batch, weight = next(trainer.batches(trainer.groups(span.end - 1)[:1]))
+            found.append(peak_of(lambda batch=batch, weight=weight: trainer.step(batch, weight)))
     return max((bytes_ for bytes_ in found if bytes_ is not None), default=None)
 
 

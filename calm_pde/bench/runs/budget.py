@@ -20,7 +20,7 @@ from calm_pde.threads import threads
 from calm_pde.train.config import Recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
-from calm_pde.train.stages import Span, freeze
+from calm_pde.train.stages import Span
 
 FEWEST_EPOCHS = 20
 """Of a stage: the curriculum moves by epochs, so short trainings get shorter epochs."""
@@ -143,16 +143,13 @@ def _probes(trainer: Trainer, span: Span) -> list[Probe]:
 
 def _seconds_of_step(trainer: Trainer, epoch: int) -> float:
     """The median of a few steps of an epoch, reading the data included; one more before them is not counted."""
-    trainer.position.epoch, trainer.position.step = epoch, epoch * trainer.epoch_steps
-    freeze(trainer.model, trainer.schedule.span(epoch).stage)
-    trainer.optimizer = trainer._optimizer()
-    trainer.model.train()
+    trainer.start_at(epoch)
     groups = trainer.groups(epoch)
     taken = []
     for turn in range(_REPEATS + 1):
         start = time.perf_counter()
-        for batch, weight in trainer._batches([groups[turn % len(groups)]]):
-            trainer._step(batch, weight)
+        for batch, weight in trainer.batches([groups[turn % len(groups)]]):
+            trainer.step(batch, weight)
         taken.append(time.perf_counter() - start)
     return statistics.median(taken[1:])
 

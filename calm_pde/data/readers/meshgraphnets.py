@@ -18,11 +18,11 @@ from calm_pde.records.description import Description, Field
 from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory
 
 _FILES: dict[Split, str] = {"train": "train.tfrecord", "validation": "valid.tfrecord", "test": "test.tfrecord"}
-_OF_AIRFOIL = {0: "normal", 2: "airfoil", 4: "inflow"}
-_OF_CYLINDER = {0: "normal", 4: "inflow", 5: "outflow", 6: "wall"}
+AIRFOIL_NODE_TYPES = {0: "normal", 2: "airfoil", 4: "inflow"}
+CYLINDER_NODE_TYPES = {0: "normal", 4: "inflow", 5: "outflow", 6: "wall"}
 _DTYPES = {"float32": "<f4", "float64": "<f8", "int32": "<i4", "int64": "<i8"}
-_VELOCITY = (Field(name="velocity_x", unit="m/s"), Field(name="velocity_y", unit="m/s"))
-_DENSITY, _PRESSURE = Field(name="density", unit="kg/m³"), Field(name="pressure", unit="Pa")
+VELOCITY = (Field(name="velocity_x", unit="m/s"), Field(name="velocity_y", unit="m/s"))
+DENSITY, PRESSURE = Field(name="density", unit="kg/m³"), Field(name="pressure", unit="Pa")
 _MESH = ("mesh_pos", "cells", "node_type")
 
 
@@ -91,13 +91,13 @@ class MeshGraphNets(PublishedReader):
         box = Box((-20, -20), (20, 20)) if compressible else Box((0, 0), (1.6, self.height))
         return Description(
             name="airfoil" if compressible else "cylinder_flow",
-            fields=(*_VELOCITY, *((_DENSITY,) if compressible else ()), _PRESSURE),
+            fields=(*VELOCITY, *((DENSITY,) if compressible else ()), PRESSURE),
             box=box,
             times=meta.dt * np.arange(meta.frames)[:: self.frame_stride],
             points=mesh.points if mesh else None,
             cells=mesh.cells if mesh else None,
             node_type=mesh.node_type if mesh else None,
-            node_types=dict(_OF_AIRFOIL if compressible else _OF_CYLINDER),
+            node_types=dict(AIRFOIL_NODE_TYPES if compressible else CYLINDER_NODE_TYPES),
             provenance=self.provenance(
                 records={_FILES[split]: len(of_split) for split, of_split in found.items()},
                 checksums="lengths and payloads verified" if self.verify else "lengths verified, payloads not",

@@ -45,7 +45,7 @@ def test_a_generated_file_is_like_a_converted_one(tmp_path):
     assert ours.cells.dtype == theirs.cells.dtype
     assert ours.node_type is not None
     assert ours.node_type.dtype == theirs.node_type.dtype
-    assert set(ours.node_type.tolist()) == set(meshgraphnets._OF_AIRFOIL)
+    assert set(ours.node_type.tolist()) == set(theirs.node_types)
 
 
 def test_node_types_are_where_they_belong():

@@ -142,13 +142,13 @@ def test_node_types_are_those_of_the_published_set():
     assert np.array_equal(found == 6, on_wall)
     assert np.array_equal(found == 4, (x == 0) & ~on_wall)
     assert np.array_equal(found == 5, (x == 1.6) & ~on_wall)
-    assert set(found.tolist()) == {0, 4, 5, 6} == set(meshgraphnets._OF_CYLINDER)
-    assert TINY.description().node_types == meshgraphnets._OF_CYLINDER
+    assert set(found.tolist()) == {0, 4, 5, 6} == set(meshgraphnets.CYLINDER_NODE_TYPES)
+    assert TINY.description().node_types == meshgraphnets.CYLINDER_NODE_TYPES
 
 
 def test_fields_are_those_of_the_published_set(tiny):
     description = TINY.description()
-    assert description.fields == (*meshgraphnets._VELOCITY, meshgraphnets._PRESSURE)
+    assert description.fields == (*meshgraphnets.VELOCITY, meshgraphnets.PRESSURE)
     assert description.box.upper == (1.6, 0.41)
     assert np.allclose(np.diff(Cylinder().description().times), 0.4)
     assert len(Cylinder().description().times) == 15
