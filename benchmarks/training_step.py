@@ -211,6 +211,19 @@ def beside(times: dict[str, float], limit: float) -> str:
     )
 
 
+def in_bfloat16(times: dict[str, list[float]]) -> str:
+    if NARROW not in times:
+        return "bfloat16: not measured, since this processor has no instructions for it"
+    ratio = min(times["straightforward"]) / min(times[NARROW])
+    return f"{NARROW}: {spread(times[NARROW])}; time ratio to straightforward float32 **{ratio:.2f}**"
+
+
+def as_it_is(model: cp.CalmPDE, batch: int, flops: int) -> str:
+    """All sides in a process whose allocator nobody told anything, against the floor of that moment."""
+    times, *peaks = json.loads(in_fresh_process("training_step", "defaults"))
+    return beside(times, sum(floor(model, batch, flops, *peaks)))
+
+
 def main() -> None:
     batch = 8
     allocator = keep_freed_memory()
@@ -236,8 +249,6 @@ def main() -> None:
         for side in ("straightforward", "ours")
     }
     large = [int(value) for value in in_fresh_process("training_step", "ours", "32").split()]
-    as_it_is, peak_then, bandwidth_then = json.loads(in_fresh_process("training_step", "defaults"))
-    limit_then = sum(floor(model, batch, flops, peak_then, bandwidth_then))
     ours = min(times["ours"])
     taken, limit = peaks["ours"][0] / 2**20, calculation + movement
     report(
@@ -249,15 +260,8 @@ def main() -> None:
             f"- ours: {spread(times['ours'])}",
             f"- time ratio: **{ratio:.2f}** of the minima; pair by pair {min(pairs):.2f} … {max(pairs):.2f}, "
             f"median {statistics.median(pairs):.2f}",
-            *(
-                [
-                    f"- {NARROW}: {spread(times[NARROW])}; time ratio to straightforward float32 "
-                    f"**{min(times['straightforward']) / min(times[NARROW]):.2f}**"
-                ]
-                if NARROW in times
-                else ["- bfloat16: not measured, since this processor has no instructions for it"]
-            ),
-            f"- with the allocator as it is, in a process of its own: {beside(as_it_is, limit_then)}",
+            f"- {in_bfloat16(times)}",
+            f"- with the allocator as it is, in a process of its own: {as_it_is(model, batch, flops)}",
             f"- losses of both sides differ by {agreement:.1e} relative",
             f"- peak memory of a step: {peaks['straightforward'][0] / 2**20:.0f} MiB against {taken:.0f} MiB, ratio "
             f"**{peaks['straightforward'][0] / peaks['ours'][0]:.1f}**; predicted {peaks['ours'][1] / 2**20:.0f} MiB",

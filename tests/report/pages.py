@@ -127,23 +127,9 @@ FIELDS = [
 ]
 
 
-def content(
-    clouds: list[tuple[np.ndarray, np.ndarray | None]],
-    frames: int = 12,
-    fields: int = 2,
-    analyses: bool = True,
-    slices: list[Content] | None = None,
-    samples: int = 3,
-) -> Content:
-    """A content on the given point clouds with triangles; with several of them each sample has its own."""
-    points = clouds[0][0]
-    dim = points.shape[1]
-    times = np.arange(frames) * 0.5
-    ranks = ["worst", "median", "best"]
-    meshes = [mesh(*cloud, slices) for cloud in clouds]
-    chosen = [dict(field) for field in FIELDS[:fields]]
-    result: Content = {
-        "version": 1,
+def heading() -> Content:
+    """What stands above all."""
+    return {
         "title": "navier_stokes_2d_demo",
         "facts": [
             ["Model", "CALM-PDE, 310,000 parameters"],
@@ -164,6 +150,27 @@ def content(
             "samples": 24,
             "split": "test",
         },
+    }
+
+
+def content(
+    clouds: list[tuple[np.ndarray, np.ndarray | None]],
+    frames: int = 12,
+    fields: int = 2,
+    analyses: bool = True,
+    slices: list[Content] | None = None,
+    samples: int = 3,
+) -> Content:
+    """A content on the given point clouds with triangles; with several of them each sample has its own."""
+    points = clouds[0][0]
+    dim = points.shape[1]
+    times = np.arange(frames) * 0.5
+    ranks = ["worst", "median", "best"]
+    meshes = [mesh(*cloud, slices) for cloud in clouds]
+    chosen = [dict(field) for field in FIELDS[:fields]]
+    result: Content = {
+        "version": 1,
+        **heading(),
         "task": "rollout" if frames > 1 else "steady",
         "dim": dim,
         "axes": list("xyz"[:dim]),

@@ -81,9 +81,7 @@ class CalmLayer(nn.Module):
         _check_sizes(in_channels=in_channels, out_channels=out_channels, dim=dim, kernel_width=kernel_width)
         if num_queries is not None:
             _check_sizes(num_queries=num_queries)
-        _check_kernel(receptive_field, temperature, fourier_width)
-        if kernel == "distance" and weighting != "softmax":
-            raise ConfigError(f"weighting: the distance kernel is itself a softmax, got weighting={weighting!r}. Leave it out.")
+        _check_kernel(kernel, weighting, receptive_field, temperature, fourier_width)
         self.in_channels, self.out_channels, self.dim = in_channels, out_channels, dim
         self.num_queries, self.receptive_field = num_queries, receptive_field
         self.periodic = periodic_axes(periodic, dim)
@@ -313,13 +311,15 @@ def _mixing(channels: int, generator: torch.Generator | None) -> nn.Linear:
     return mix
 
 
-def _check_kernel(receptive_field: float, temperature: float, fourier_width: int) -> None:
+def _check_kernel(kernel: str, weighting: Weighting, receptive_field: float, temperature: float, fourier_width: int) -> None:
     if not 0 < receptive_field <= 1:
         raise ConfigError(f"receptive_field: expected a share of the points in (0, 1], got {receptive_field}. 0.01 sees 1 %.")
     if not (temperature > 0 and math.isfinite(temperature)):
         raise ConfigError(f"temperature: expected a finite number > 0, got {temperature}. The paper uses 0.1 to 1.")
     if fourier_width < 2 or fourier_width % 2:
         raise ConfigError(f"fourier_width: expected an even number ≥ 2 (sines and cosines), got {fourier_width}.")
+    if kernel == "distance" and weighting != "softmax":
+        raise ConfigError(f"weighting: the distance kernel is itself a softmax, got weighting={weighting!r}. Leave it out.")
 
 
 def _check_sizes(**sizes: int) -> None:

@@ -71,68 +71,88 @@ def test_parameter_counts(name):
     assert set(OFormerConfig.presets) == {*COUNTS, *(f"{name}_small" for name in COUNTS)}
 
 
-def oracle(model, u, points, queries, steps: int, kinds=None) -> np.ndarray:
-    """Frames of one sample, (point, channel) -> (time, query, channel)."""
-    w, config = weights_of(model), model.config
-    layout = config.layout
+class Oracle:
+    """The formulas of the three layouts in numpy, of one sample.
 
-    def part(prefix):
-        return {name.removeprefix(prefix): value for name, value in w.items() if name.startswith(prefix)}
+    Args:
+        kinds: node types of its points.
+    """
 
-    def chained(name, x, activation):
-        keys = sorted(key for key in part(f"{name}.") if key.endswith("weight"))
+    def __init__(self, model: Any, kinds: list[int] | None) -> None:
+        self.w, self.config, self.kinds = weights_of(model), model.config, kinds
+
+    def answers(self, u: np.ndarray, points: np.ndarray, queries: np.ndarray, steps: int) -> np.ndarray:
+        """Frames of a state (point, channel), (time, query, channel)."""
+        z = self.decoded(self.encoded(u, points), points, queries)
+        layout = self.config.layout
+        told = [self.embedded("decoder")] if self.kinds else []
+        known = {"bare": [], "grid": [queries], "mesh": [*told, queries]}[layout]
+        frames = []
+        for _ in range(steps):
+            for layer in range(self.config.propagator_layers):
+                normed = self.ln(f"decoder.propagators.{layer}.norm", z)
+                z = z + self.chained(f"decoder.propagators.{layer}.mlp", np.hstack([normed, *known]), gelu_all)
+            answer = self.ln("decoder.norm", z)
+            answer = np.hstack([answer, self.embedded("decoder")]) if layout == "mesh" else answer
+            frames.append(self.chained("decoder.head", answer, relu if layout == "mesh" else gelu_all))
+        return np.stack(frames)
+
+    def encoded(self, u: np.ndarray, points: np.ndarray) -> np.ndarray:
+        w, layout = self.w, self.config.layout
+        x = self.chained("encoder.lift", np.hstack([u, points]), gelu_all)
+        x = np.hstack([x, points]) if layout == "bare" else x
+        if layout == "mesh":
+            x = np.hstack([x, self.embedded("encoder")]) @ w["encoder.join.weight"].T
+        skip = x
+        for b, scale in enumerate(self.config.rotary_scales):
+            x = self.ln(f"encoder.blocks.{b}.norm_attention", x)
+            x = x + self.attend(f"encoder.blocks.{b}.attention", x, points, x, points, scale)
+            x = self.ln(f"encoder.blocks.{b}.norm_mlp", x)
+            x = x + gated(self.part(f"encoder.blocks.{b}.mlp."), x)
+        return self.chained("encoder.out", self.ln("encoder.norm", x + skip) if layout == "mesh" else x, relu)
+
+    def decoded(self, x: np.ndarray, points: np.ndarray, queries: np.ndarray) -> np.ndarray:
+        """The latent state at the queries, before the first step."""
+        w, config, layout = self.w, self.config, self.config.layout
+        z = np.stack([fourier(config.coordinate_scale * q, w["decoder.fourier.frequencies"]) for q in queries])
+        embed = "decoder.embed"
+        z = gelu_all(z) @ w[f"{embed}.1.weight"].T if layout == "bare" else self.chained(embed, z, gelu_all)
+        if layout == "mesh":
+            z = np.hstack([z, self.embedded("decoder")]) @ w["decoder.join.weight"].T
+        z = z + self.attend("decoder.attention", z, queries, x, points, config.cross_scale, config.heads)
+        z = z + gated(self.part("decoder.mlp."), z)
+        if layout == "mesh":
+            norm = "token" if config.norm == "affine" else config.norm
+            z = z + self.attend("decoder.mixing", z, queries, z, queries, config.cross_scale, norm=norm)
+        return z if layout == "bare" else z @ w["decoder.widen.weight"].T + w.get("decoder.widen.bias", 0.0)
+
+    def part(self, prefix: str) -> dict[str, np.ndarray]:
+        return {name.removeprefix(prefix): value for name, value in self.w.items() if name.startswith(prefix)}
+
+    def chained(self, name: str, x: np.ndarray, activation: Any) -> np.ndarray:
+        keys = sorted(key for key in self.part(f"{name}.") if key.endswith("weight"))
         for place, key in enumerate(keys):
-            x = x @ w[f"{name}.{key}"].T + w.get(f"{name}.{key.replace('weight', 'bias')}", 0.0)
+            x = x @ self.w[f"{name}.{key}"].T + self.w.get(f"{name}.{key.replace('weight', 'bias')}", 0.0)
             x = activation(x) if place < len(keys) - 1 else x
         return x
 
-    def ln(name, x):
+    def ln(self, name: str, x: np.ndarray) -> np.ndarray:
+        w = self.w
         return normalized(x, "token", w[f"{name}.weight"], w[f"{name}.bias"]) if f"{name}.weight" in w else x
 
-    def embedded(name):
-        return np.stack([w[f"{name}.node_types.weight"][config.node_types.index(kind)] for kind in kinds])
+    def embedded(self, name: str) -> np.ndarray:
+        codes = self.config.node_types
+        return np.stack([self.w[f"{name}.node_types.weight"][codes.index(kind)] for kind in self.kinds or ()])
 
-    def relu(x):
-        return np.maximum(x, 0.0)
-
-    def attend(name, x, where, context, elsewhere, scale, heads=1, norm=config.norm):
+    def attend(self, name, x, where, context, elsewhere, scale, heads=1, norm=None) -> np.ndarray:
+        config = self.config
         frequency = scale * config.resolution * config.coordinate_scale
-        options = {"heads": heads, "kind": config.attention, "norm": norm, "frequency": frequency}
-        return attention(part(f"{name}."), x, where, context, elsewhere, **options)
+        options = {"heads": heads, "kind": config.attention, "norm": norm or config.norm, "frequency": frequency}
+        return attention(self.part(f"{name}."), x, where, context, elsewhere, **options)
 
-    x = chained("encoder.lift", np.hstack([u, points]), gelu_all)
-    x = np.hstack([x, points]) if layout == "bare" else x
-    if layout == "mesh":
-        x = np.hstack([x, embedded("encoder")]) @ w["encoder.join.weight"].T
-    skip = x
-    for b, scale in enumerate(config.rotary_scales):
-        x = ln(f"encoder.blocks.{b}.norm_attention", x)
-        x = x + attend(f"encoder.blocks.{b}.attention", x, points, x, points, scale)
-        x = ln(f"encoder.blocks.{b}.norm_mlp", x)
-        x = x + gated(part(f"encoder.blocks.{b}.mlp."), x)
-    x = chained("encoder.out", ln("encoder.norm", x + skip) if layout == "mesh" else x, relu)
 
-    z = np.stack([fourier(config.coordinate_scale * q, w["decoder.fourier.frequencies"]) for q in queries])
-    z = gelu_all(z) @ w["decoder.embed.1.weight"].T if layout == "bare" else chained("decoder.embed", z, gelu_all)
-    if layout == "mesh":
-        z = np.hstack([z, embedded("decoder")]) @ w["decoder.join.weight"].T
-    z = z + attend("decoder.attention", z, queries, x, points, config.cross_scale, config.heads)
-    z = z + gated(part("decoder.mlp."), z)
-    if layout == "mesh":
-        norm = "token" if config.norm == "affine" else config.norm
-        z = z + attend("decoder.mixing", z, queries, z, queries, config.cross_scale, norm=norm)
-    if layout != "bare":
-        z = z @ w["decoder.widen.weight"].T + w.get("decoder.widen.bias", 0.0)
-    known = {"bare": [], "grid": [queries], "mesh": [embedded("decoder"), queries] if kinds else [queries]}[layout]
-    frames = []
-    for _ in range(steps):
-        for layer in range(config.propagator_layers):
-            normed = ln(f"decoder.propagators.{layer}.norm", z)
-            z = z + chained(f"decoder.propagators.{layer}.mlp", np.hstack([normed, *known]), gelu_all)
-        answer = ln("decoder.norm", z)
-        answer = np.hstack([answer, embedded("decoder")]) if layout == "mesh" else answer
-        frames.append(chained("decoder.head", answer, relu if layout == "mesh" else gelu_all))
-    return np.stack(frames)
+def relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0.0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -166,10 +186,10 @@ def test_equals_the_oracle(changes, dtype):
         real = mask[sample].nonzero().flatten().tolist()
         u, where = values[sample, real].double().numpy(), points[sample, real].double().numpy()
         codes = None if kinds is None else kinds[real].tolist()
-        expected = oracle(model, u, where, where, 2, codes)
+        expected = Oracle(model, codes).answers(u, where, where, 2)
         assert relative_error(here[sample][:, real], torch.from_numpy(expected)) < bar
         if there is not None:
-            expected = oracle(model, u, where, queries.double().numpy(), 2)
+            expected = Oracle(model, None).answers(u, where, queries.double().numpy(), 2)
             assert relative_error(there[sample], torch.from_numpy(expected)) < bar
 
 

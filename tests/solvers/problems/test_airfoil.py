@@ -7,7 +7,6 @@ import pytest
 
 from calm_pde.data.check import check
 from calm_pde.data.generate import generate
-from calm_pde.data.readers import meshgraphnets
 from calm_pde.data.readers.meshgraphnets import MeshGraphNets
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.records.trajectory import Trajectory
