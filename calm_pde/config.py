@@ -18,6 +18,9 @@ AnyConfig = TypeVar("AnyConfig", bound="Config")
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """What the generators of torch and numpy both take."""
 
+Repeats = Annotated[int, Field(ge=1, le=1000)]
+"""How often a model does a thing again: more would take time without end, though no memory that could be refused."""
+
 _MOST_NODES, _MOST_LEVELS, _LONGEST = 100_000, 64, 200  # of a YAML text with its aliases written out; of a value in an error
 
 

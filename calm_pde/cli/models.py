@@ -7,7 +7,7 @@ from rich.table import Table
 
 from calm_pde.models import MODELS, ModelConfig
 from calm_pde.models.contract import Abilities
-from calm_pde.models.size import planned_parameters
+from calm_pde.models.size import predicted_parameters
 
 
 def models() -> None:
@@ -18,7 +18,7 @@ def models() -> None:
     shown.add_column("preset", no_wrap=True)
     shown.add_column("parameters", justify="right", no_wrap=True)
     for kind, config in MODELS.items():
-        sizes = {name: planned_parameters(config.preset(name)) for name in config.presets}
+        sizes = {name: predicted_parameters(config.preset(name)).numbers for name in config.presets}
         shown.add_row(kind, _abilities(config), "\n".join(sizes), "\n".join(f"{size:,}" for size in sizes.values()))
         shown.add_section()
     console = Console()

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
 from torch import nn
 
-from calm_pde.config import Config
+from calm_pde.config import Config, Repeats
 from calm_pde.metrics.relative_l2 import relative_l2_loss
 from calm_pde.models.aroma.cross_attention import CrossAttention, ReadBlock
 from calm_pde.models.aroma.sinusoids import octaves, place_features
@@ -27,11 +27,11 @@ class AutoencoderConfig(Config):
     latent_channels: PositiveInt
     width: PositiveInt = 128
     heads: PositiveInt = 4
-    depth: PositiveInt = 3
+    depth: Repeats = 3
     """Self-attentions of the decoder, all with the same weights."""
     geometry: bool = False
     """Whether the tokens read where the points are before they read the field."""
-    frequencies: PositiveInt = 12
+    frequencies: Repeats = 12
     """Of sines and cosines, per axis and band."""
     highest_octave: float = 4.0
     """Keys: frequencies from π to π·2 to this."""
@@ -39,7 +39,7 @@ class AutoencoderConfig(Config):
     """Queries: each band's lowest and highest octave."""
     band_width: PositiveInt = 16
     field_width: PositiveInt = 128
-    field_depth: PositiveInt = 3
+    field_depth: Repeats = 3
     """Hidden layers of the MLP from the bands' features to the field."""
     loss: Literal["relative_l2", "mean_square"] = "relative_l2"
     divergence_weight: NonNegativeFloat = 1e-5

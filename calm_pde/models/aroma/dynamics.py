@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from torch import nn
 
-from calm_pde.config import Config, Seed
+from calm_pde.config import Config, Repeats, Seed
 from calm_pde.models.aroma.diffusion import NoiseSchedule
 from calm_pde.models.aroma.diffusion_transformer import DiffusionTransformer
 from calm_pde.models.draws import Draws
@@ -23,7 +23,7 @@ class DynamicsConfig(Config):
     width: PositiveInt = 128
     heads: PositiveInt = 4
     blocks: PositiveInt = 4
-    denoising_steps: PositiveInt = 3
+    denoising_steps: Repeats = 3
     """K: the network is called K + 1 times per frame."""
     minimum_noise: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     residual: PositiveFloat | None = None

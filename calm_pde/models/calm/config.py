@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from calm_pde.config import Config
+from calm_pde.config import Config, Repeats
 from calm_pde.engine.kernel_features import Weighting
 from calm_pde.engine.plan import DEFAULT_BUDGET
 from calm_pde.geometry import periodic_axes
@@ -90,7 +90,7 @@ class CalmConfig(ModelConfig):
     task: Literal["rollout", "steady", "autoencoder"] = "rollout"
     node_type_width: PositiveInt = 4
     integrator: Literal["euler", "heun", "rk4"] = "euler"
-    substeps: PositiveInt = 1
+    substeps: Repeats = 1
     spread: Spread = "random"
     learnable_queries: bool = True
     modulation: bool = True

@@ -157,6 +157,7 @@ def near_identity(layer: nn.Linear, generator: torch.Generator | None) -> None:
     """Each square block of rows becomes (Q + I)/width with Q a random orthogonal matrix."""
     width = layer.in_features
     with torch.no_grad():
-        for block in layer.weight.split(width):
+        for first in range(0, len(layer.weight), width):
+            block = layer.weight[first : first + width]
             nn.init.orthogonal_(block, gain=1 / width, generator=generator)
             block += torch.eye(width) / width

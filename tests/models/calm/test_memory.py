@@ -13,7 +13,7 @@ from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.live_bytes import LiveBytes
-from calm_pde.models.size import check_memory, num_parameters, planned_parameters
+from calm_pde.models.size import check_memory, num_parameters, predicted_parameters
 
 SCRIPT = """
 import sys, torch, calm_pde as cp
@@ -118,7 +118,7 @@ def test_impossible_sizes_are_named(sizes, name):
 def test_parameters_are_counted_before_they_are_made(kind):
     config = MODELS[kind].preset(next(iter(MODELS[kind].presets)), in_channels=2, out_channels=2)
     state = torch.random.get_rng_state()
-    assert planned_parameters(config) == num_parameters(config.build())
+    assert predicted_parameters(config).numbers == num_parameters(config.build())
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
