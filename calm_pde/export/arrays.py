@@ -24,15 +24,15 @@ def named_arrays(description: Description, trajectory: Trajectory, truth: np.nda
     if truth is not None and truth.shape != found.shape:
         raise InputError("truth", expected=f"shape {found.shape}", got=f"shape {truth.shape}", fix="Choose the same frames.")
     known = None if truth is None else truth.astype(np.float32, copy=False)
-    kinds = trajectory.node_type if description.points is None else description.node_type
+    node_type = trajectory.node_type if description.points is None else description.node_type
     names = [field.name for field in description.fields]
     arrays = list(zip(names, np.moveaxis(found, -1, 0), strict=True))
     if known is not None:
         for channel, name in enumerate(names):
             arrays.append((f"{name}_truth", known[..., channel]))
             arrays.append((f"{name}_error", found[..., channel] - known[..., channel]))
-    if kinds is not None:
-        arrays.append(("node_type", np.asarray(kinds, dtype=np.int32)))
+    if node_type is not None:
+        arrays.append(("node_type", np.asarray(node_type, dtype=np.int32)))
     return dict(zip(file_names([name for name, _ in arrays]), (values for _, values in arrays), strict=True))
 
 

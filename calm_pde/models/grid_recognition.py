@@ -16,7 +16,7 @@ _INSTEAD = "Use a model for scattered points (geo_fno, ffno with form: points, c
 _GRIDS = ContentCache(64 * 2**20)
 
 
-class TensorGrid(NamedTuple):
+class RecognizedGrid(NamedTuple):
     """Every combination of one coordinate per axis; cells are counted with the last axis fastest.
 
     Args:
@@ -40,7 +40,7 @@ class TensorGrid(NamedTuple):
 class GridGeometry(NamedTuple):
     """What a grid model's step needs of the mesh: its layout, and what the coordinates bring to the lift, cell by cell."""
 
-    grid: TensorGrid
+    grid: RecognizedGrid
     beside: Float[Tensor, "1 channel cell"]
 
 
@@ -50,7 +50,7 @@ def recognized_grid(
     queries: Tensor | None,
     smallest: tuple[int, ...],
     kind: str,
-) -> tuple[TensorGrid, Float[Tensor, "point dim"]]:
+) -> tuple[RecognizedGrid, Float[Tensor, "point dim"]]:
     """The grid that all samples share, and its points; anything else is refused in the name of the `kind` of model.
 
     Spacings may be uneven; transforms go by cells. `smallest` is the smallest number of cells along each axis.
@@ -75,7 +75,7 @@ def recognized_grid(
             )
         points = points[0]
 
-    def compute() -> tuple[int, TensorGrid]:
+    def compute() -> tuple[int, RecognizedGrid]:
         grid = _recognized(points.detach(), kind)
         return 16 * len(points), grid
 
@@ -90,7 +90,7 @@ def recognized_grid(
     return grid, points
 
 
-def _recognized(points: Float[Tensor, "point dim"], kind: str) -> TensorGrid:
+def _recognized(points: Float[Tensor, "point dim"], kind: str) -> RecognizedGrid:
     levels = [_levels(coordinates) for coordinates in points.unbind(dim=-1)]
     shape = tuple(int(level.max()) + 1 for level in levels)
     if math.prod(shape) == len(points):
@@ -100,9 +100,9 @@ def _recognized(points: Float[Tensor, "point dim"], kind: str) -> TensorGrid:
         order = cell.argsort()
         cells = torch.arange(len(points), device=points.device)
         if torch.equal(cell, cells):
-            return TensorGrid(shape, None, None)
+            return RecognizedGrid(shape, None, None)
         if torch.equal(cell[order], cells):
-            return TensorGrid(shape, order, cell)
+            return RecognizedGrid(shape, order, cell)
     raise InputError(
         "points",
         expected=f"a full grid, every combination of one coordinate per axis, since {kind} uses the FFT",

@@ -20,7 +20,7 @@ from PIL import Image
 
 from calm_pde.data.picture import field_label
 from calm_pde.errors import InputError
-from calm_pde.report.field_figures import KINDS, DrawnSample, error_label
+from calm_pde.report.field_figures import SHOWN, DrawnSample, error_label
 from calm_pde.report.panels import STYLE, WIDTH, Mesh
 
 _DPI = 120
@@ -74,9 +74,9 @@ def _moving(sample: DrawnSample) -> tuple[FigureCanvasAgg, Callable[[int], None]
     draws: list[Callable[[int], Any]] = []
     for channel, row in enumerate(grid):
         names = field_label(sample.fields[channel]), error_label(sample.fields[channel])
-        for place, kind, values, norm in zip(row, KINDS, sample.kinds(channel), sample.scales(channel), strict=True):
-            place.set_title(kind if channel == 0 else "")
-            error = kind == "absolute error"
+        for place, label, values, norm in zip(row, SHOWN, sample.shown(channel), sample.scales(channel), strict=True):
+            place.set_title(label if channel == 0 else "")
+            error = label == "absolute error"
             if line:
                 draws.append(partial(_curve, sample.mesh, place, values, "firebrick" if error else "#0072B2"))
                 low, high = norm["vmin"], norm["vmax"]
@@ -84,7 +84,7 @@ def _moving(sample: DrawnSample) -> tuple[FigureCanvasAgg, Callable[[int], None]
                 place.set(xlabel="x", ylabel=names[1] if error else names[0], ylim=(low - edge, high + edge))
                 continue
             draws.append(partial(_plane, sample.mesh, place, values, norm, width**2 / ratio))
-            if kind != "truth":
+            if label != "truth":
                 where = {"ax": place if error else row[:2].tolist(), "label": names[1] if error else names[0]}
                 figure.colorbar(ScalarMappable(Normalize(norm["vmin"], norm["vmax"]), norm["cmap"]), aspect=18, **where)
     heading = figure.suptitle(" ")

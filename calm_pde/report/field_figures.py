@@ -17,7 +17,7 @@ from calm_pde.data.picture import field_label, limits
 from calm_pde.records.description import Field
 from calm_pde.report.panels import STYLE, WIDE, WIDTH, Mesh, error_scale, largest, tiled
 
-KINDS = ("truth", "prediction", "absolute error")
+SHOWN = ("truth", "prediction", "absolute error")
 _SPREAD = 5
 
 
@@ -46,14 +46,14 @@ class DrawnSample:
     def steady(self) -> bool:
         return len(self.times) == 1
 
-    def kinds(self, channel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def shown(self, channel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Truth, prediction and absolute error of one field, (time, point) each."""
         truth, prediction = self.truth[..., channel], self.prediction[..., channel]
         return truth, prediction, np.abs(prediction - truth)
 
     def scales(self, channel: int, frames: Sequence[int] | slice = slice(None)) -> tuple[dict[str, Any], ...]:
         """The colors of the three: truth and prediction share the truth's."""
-        truth, _, error = self.kinds(channel)
+        truth, _, error = self.shown(channel)
         shared = limits(truth[frames])
         return shared, shared, error_scale(error[frames])
 
@@ -87,7 +87,7 @@ def _planes(sample: DrawnSample, channel: int, frames: list[int]) -> Figure:
     size = (WIDTH, count * (height + 0.06) + 1.2 if down else 3 * (height + 0.08) + 1.0)
     figure = Figure(figsize=size, layout="compressed")
     grid = figure.subplots(count, 3, squeeze=False).T if down else figure.subplots(3, count, squeeze=False)
-    for row, label, values, norm in zip(grid, KINDS, sample.kinds(channel), sample.scales(channel, frames), strict=True):
+    for row, label, values, norm in zip(grid, SHOWN, sample.shown(channel), sample.scales(channel, frames), strict=True):
         drawn = [sample.mesh.draw(place, values[frame], norm, width * height) for place, frame in zip(row, frames, strict=True)]
         row[0].set_title(label) if down else row[0].set_ylabel(label.replace(" ", "\n"))
         if label != "truth":
@@ -112,7 +112,7 @@ def _curves(sample: DrawnSample, channel: int, frames: list[int]) -> Figure:
     axes = figure.subplots(1, 3)
     norm = Normalize(sample.times[frames[0]], sample.times[frames[-1]] if len(frames) > 1 else sample.times[frames[0]] + 1)
     colors = colormaps["viridis"]
-    for place, label, values in zip(axes, KINDS, sample.kinds(channel), strict=True):
+    for place, label, values in zip(axes, SHOWN, sample.shown(channel), strict=True):
         for frame in frames:
             sample.mesh.curve(place, values[frame], color=colors(norm(sample.times[frame])), linewidth=0.9)
         place.set(title=label, xlabel="x", ylabel=field_label(sample.fields[channel]))
@@ -135,7 +135,7 @@ def space_time_figure(sample: DrawnSample) -> Figure:
     grid = figure.subplots(len(sample.fields), 3, squeeze=False, sharex=True, sharey=True)
     for channel, row in enumerate(grid):
         drawn: list[Any] = []
-        for place, label, values, norm in zip(row, KINDS, sample.kinds(channel), sample.scales(channel), strict=True):
+        for place, label, values, norm in zip(row, SHOWN, sample.shown(channel), sample.scales(channel), strict=True):
             drawn.append(place.pcolormesh(x, sample.times, values[:, order], shading="nearest", rasterized=True, **norm))
             place.set_title(label if channel == 0 else "")
         figure.colorbar(drawn[1], ax=row[:2].tolist(), label=field_label(sample.fields[channel]), aspect=18)

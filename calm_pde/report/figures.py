@@ -120,10 +120,10 @@ def write_figures(
     if not inputs.samples:
         raise InputError("inputs.samples", expected="at least one sample", got="none", fix="Draw the first of the split.")
     make_folder(folder)
-    plans = list(_plans(inputs))
+    named = list(_named_figures(inputs))
     moves = not inputs.samples[0].steady
     written = []
-    for done, (name, draw) in enumerate(plans, start=1):
+    for done, (name, draw) in enumerate(named, start=1):
         figure = draw()
         for form in formats:
             path = folder / f"{name}.{form}"
@@ -132,15 +132,15 @@ def write_figures(
             figure.set_layout_engine("none")  # found for the first format, and good for the others
             written.append(path)
         if progress is not None:
-            progress(done, len(plans) + moves)
+            progress(done, len(named) + moves)
     if moves:
         written += write_animation(inputs.samples[0], folder / "animation.gif")
         if progress is not None:
-            progress(len(plans) + 1, len(plans) + 1)
+            progress(len(named) + 1, len(named) + 1)
     return written
 
 
-def _plans(inputs: FigureInputs) -> Iterator[tuple[str, Callable[[], Figure]]]:
+def _named_figures(inputs: FigureInputs) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """The name of each figure, and what draws it."""
     for metric in (one for one in METRICS.values() if one.per_frame):
         name = "error" if metric is RelativeL2 else f"error_{metric.name}"
@@ -149,7 +149,7 @@ def _plans(inputs: FigureInputs) -> Iterator[tuple[str, Callable[[], Figure]]]:
     if training is not None and training.epochs:
         yield "training", lambda: training_figure(training)
     for place, sample in enumerate(inputs.samples):
-        yield from _sample_plans(f"sample_{place + 1}", sample)
+        yield from _sample_figures(f"sample_{place + 1}", sample)
     first, errors = inputs.samples[0], inputs.error_map
     if errors is not None:
         yield "error_map", lambda: error_map_figure(first.mesh, errors, first.fields)
@@ -166,7 +166,7 @@ def _plans(inputs: FigureInputs) -> Iterator[tuple[str, Callable[[], Figure]]]:
             yield name, lambda layer=layer, absolute=absolute: kernel_figure(layer, absolute=absolute)
 
 
-def _sample_plans(name: str, sample: DrawnSample) -> Iterator[tuple[str, Callable[[], Figure]]]:
+def _sample_figures(name: str, sample: DrawnSample) -> Iterator[tuple[str, Callable[[], Figure]]]:
     first, spread = first_frames(sample), spread_frames(sample)
     for channel, field in enumerate(_names(sample)):
         yield f"{name}_{field}", lambda at=channel: frames_figure(sample, at, first)

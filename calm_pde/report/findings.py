@@ -189,14 +189,14 @@ class Findings:
         if not self.surrogate.model.config.abilities.shows_inside:
             return None
         given, points = self._median_inputs, self._median_points
-        kinds = given.node_type
+        node_type = given.node_type
         return token_influence(
             self.surrogate,
             given.values[0],
             points,
             float(self._median_batch.times[-1]),
             queries=points[torch.from_numpy(stored)],
-            node_type=None if kinds is None else kinds if kinds.ndim == 1 else kinds[0],
+            node_type=None if node_type is None else node_type if node_type.ndim == 1 else node_type[0],
             progress=progress,
         )
 

@@ -110,18 +110,18 @@ def influence_figure(influence: TokenInfluence, mesh: Mesh, channel: int, field:
     box = mesh.description.box
     unit = torch.from_numpy(np.asarray(box.to_unit(influence.positions)))
     chosen = spread_out(unit, num_tokens, tuple(box.periodic)).tolist()  # pyright: ignore[reportArgumentType]
-    kinds = [("decoded at once", influence.at_once), ("after the last frame", influence.last)]
-    kinds = [(label, values[chosen, :, channel]) for label, values in kinds if values is not None]
+    answers = [("decoded at once", influence.at_once), ("after the last frame", influence.last)]
+    answers = [(label, values[chosen, :, channel]) for label, values in answers if values is not None]
     label = field_label(Field(name=f"|change of {field.name}|", unit=field.unit))
     ratio = 1.1 if mesh.dim == 1 else mesh.aspect
     down = ratio > WIDE  # tokens under each other
     width = (WIDTH - 1.2) / (2 if down else max(3, len(chosen)))
-    height = width / ratio * (len(chosen) if down else len(kinds))
+    height = width / ratio * (len(chosen) if down else len(answers))
     figure = Figure(figsize=(WIDTH, height + 1.0), layout="constrained" if mesh.dim == 1 else "compressed")
-    shape = (len(chosen), len(kinds)) if down else (len(kinds), len(chosen))
+    shape = (len(chosen), len(answers)) if down else (len(answers), len(chosen))
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey="row" if mesh.dim == 1 else True)
     grid = grid.T if down else grid
-    for row, (name, values) in zip(grid, kinds, strict=True):
+    for row, (name, values) in zip(grid, answers, strict=True):
         drawn = None
         for place, token, change in zip(row, chosen, values, strict=True):
             if mesh.dim == 1:

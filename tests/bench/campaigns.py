@@ -76,7 +76,7 @@ def result(**changes: Any) -> Result:
         "baseline_kind": "persistence",
         "diverged": 0,
         "parameters": 1000,
-        "latent_size": 64,
+        "latent_numbers": 64,
         "steps": 300,
         "epochs": 30,
         "batch_size": 8,

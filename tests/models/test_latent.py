@@ -1,4 +1,4 @@
-"""Latent sizes: the paper's table."""
+"""Latent numbers: the paper's table."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from calm_pde.bench.runs.cards import card
+from calm_pde.bench.runs.setups import setup
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.windows import whole_windows
 from calm_pde.metrics.relative_l2 import relative_l2
@@ -29,8 +29,8 @@ PROBLEMS = {
 
 
 def learned(kind: str, source: Source, folder: Path, **train: Any) -> tuple[float, float, float]:
-    """As `overfitted`, of the small size with the training of its card, but for what is said here."""
-    small = card(kind, PROBLEMS[kind], "small")
+    """As `overfitted`, of the small size with the training of its setup, but for what is said here."""
+    small = setup(kind, PROBLEMS[kind], "small")
     with single_thread():
         return overfitted(source, small.model, folder, **small.train | {"batch_size": 4} | train)
 
@@ -58,7 +58,7 @@ BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm
     },
     "aroma": {"epochs": 2000, "stages": [1700, 300], "batch_size": 20, "windows_per_trajectory": 5, "learning_rate": 3e-3},
 }
-"""What a card's training is changed to, for only four trajectories."""
+"""What a setup's training is changed to, for only four trajectories."""
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_a_toy_goes_all_the_way(tmp_path: Path) -> None:
 
     run = made.campaign.folder(made.trials[0])
     surrogate = cp.Surrogate.load(run)
-    assert found.latent_size == len(cp.DataFile(SAMPLE).description.points)
+    assert found.latent_numbers == len(cp.DataFile(SAMPLE).description.points)
     main(["evaluate", str(run)])
     assert json.loads((run / "evaluation.json").read_text())["relative_l2"]["mean"] == pytest.approx(found.error)
     main(["report", str(run)])

@@ -54,7 +54,7 @@ def test_frames_of_a_line_are_curves():
     figure = frames_figure(shown, 0, first_frames(shown))
     panels = figure.axes[:3]
     assert [len(place.lines) for place in panels] == [11, 11, 11]
-    for place, values in zip(panels, shown.kinds(0), strict=True):
+    for place, values in zip(panels, shown.shown(0), strict=True):
         np.testing.assert_array_equal([line.get_ydata() for line in place.lines], values[:11])
     assert spread_frames(shown) == [1, 4, 7, 10, 13]
     assert first_frames(sample("line", 3)) == [0, 1, 2]
@@ -67,7 +67,7 @@ def test_space_and_time():
     mesh = dataclasses.replace(shown.mesh, points=shown.mesh.points[order])
     mixed = dataclasses.replace(shown, mesh=mesh, truth=shown.truth[:, order], prediction=shown.prediction[:, order])
     figure = space_time_figure(mixed)
-    wanted = [values for channel in (0, 1) for values in shown.kinds(channel)]
+    wanted = [values for channel in (0, 1) for values in shown.shown(channel)]
     np.testing.assert_array_equal([place.collections[0].get_array().reshape(5, 48) for place in figure.axes[:6]], wanted)
 
 

@@ -75,7 +75,7 @@ def test_every_figure_is_there_and_not_blank(case, tmp_path):
 
 
 def test_every_layer_has_its_kernels_twice():
-    names = [name for name, _ in figures._plans(drawing("grid", 2))]
+    names = [name for name, _ in figures._named_figures(drawing("grid", 2))]
     layers = ("encoder_1", "encoder_2", "decoder_1", "decoder_2")
     assert names[-8:] == [f"kernels_{layer}{ending}" for layer in layers for ending in ("", "_absolute")]
 

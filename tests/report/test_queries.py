@@ -27,7 +27,7 @@ def test_query_points_of_all_layers_that_own_some(learnable):
     np.testing.assert_allclose(found[1].positions, np.stack([2 * (unit[:, 0] % 1), unit[:, 1]], axis=1))
 
 
-def test_latent_size():
+def test_latent_shape():
     assert tiny().model.latent_shape() == (5, 6)
 
 

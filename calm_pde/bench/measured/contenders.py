@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from calm_pde.bench.runs.cards import title
+from calm_pde.bench.runs.setups import title
 from calm_pde.data.arrays import from_arrays
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import whole_windows

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
 
 from calm_pde.errors import ConfigError, FileError
 from calm_pde.files.folders import replace_file
@@ -33,7 +36,8 @@ class Result(Found):
     baseline_kind: str
     diverged: int
     parameters: int
-    latent_size: int | None
+    latent_numbers: int | None
+    """How many stand for a frame, as the model's config counts them."""
     steps: int
     epochs: int
     batch_size: int
@@ -51,6 +55,14 @@ class Result(Found):
     commit: str | None
     machine: str
     date: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, data: Any) -> Any:
+        """Results of before say `latent_size`."""
+        if isinstance(data, dict) and "latent_size" in data:
+            data = {("latent_numbers" if name == "latent_size" else name): value for name, value in data.items()}
+        return data
 
 
 class Failure(Found):

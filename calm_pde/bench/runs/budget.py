@@ -56,7 +56,7 @@ def allowance_of(trial: Trial, path: Path) -> Allowance:
         changed = differences(found.asked.model_dump(mode="json"), trial.model_dump(mode="json"))
         if changed:
             listed = "; ".join(f"{name}: {old!r} then, {new!r} now" for name, old, new in changed)
-            raise CalmError(f"{path}: this run was planned with other settings ({listed}). Name another folder with --out.")
+            raise CalmError(f"{path}: this run was begun with other settings ({listed}). Name another folder with --out.")
         return found
     found = allowance(trial)
     path.parent.mkdir(parents=True, exist_ok=True)

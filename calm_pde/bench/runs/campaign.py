@@ -29,12 +29,15 @@ from calm_pde.train.loop import Interrupted, Trainer
 from calm_pde.train.making import make_missing
 from calm_pde.train.record import read_record
 
+ALLOWANCES = "plans"
+"""The folder of them, by the name that campaigns have always given it, so that old ones go on."""
+
 
 class Campaign:
     """`run` does what is left to do; `found` reads back what is done.
 
     Args:
-        out: the folder of all runs, plans and tables.
+        out: the folder of all runs, allowances and tables.
         report: called after every run, to write the tables anew.
     """
 
@@ -120,7 +123,7 @@ class Campaign:
     def _result(self, trial: Trial) -> Result:
         run = self.folder(trial)
         make_missing(trial.recipe.data, self.console)
-        allowance = allowance_of(trial, self.out / "plans" / f"{trial.name}.json")
+        allowance = allowance_of(trial, self.out / ALLOWANCES / f"{trial.name}.json")
         show = ClockShow(self.console, run)
         try:
             Trainer(allowance.recipe, run, show).fit()
@@ -161,7 +164,7 @@ def result_of(
         baseline_kind=evaluation.baseline.kind,
         diverged=evaluation.diverged,
         parameters=num_parameters(surrogate.model),
-        latent_size=surrogate.model.config.latent_numbers(evaluation.num_points[1]),
+        latent_numbers=surrogate.model.config.latent_numbers(evaluation.num_points[1]),
         steps=allowance.steps,
         epochs=train.epochs,
         batch_size=train.batch_size,

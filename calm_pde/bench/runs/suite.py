@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from calm_pde.bench.runs.cards import Size, problems
+from calm_pde.bench.runs.setups import Size, problems
 from calm_pde.config import Config, Seed, suggestion, yaml_mapping, yaml_text
 from calm_pde.errors import ConfigError
 from calm_pde.metrics import ranking_metric
@@ -21,7 +21,7 @@ RankingMetric = Annotated[str, AfterValidator(ranking_metric)]
 
 
 class DataEntry(Config):
-    """A data set: what its file is, and which problem's presets and training cards fit it."""
+    """A data set: what its file is, and which problem's presets and settings of training fit it."""
 
     title: str = ""
     problem: str
@@ -50,14 +50,14 @@ class DataEntry(Config):
 
 
 class Changes(Config):
-    """Laid over a model's card."""
+    """Laid over a model's setup."""
 
     model: Settings = Field(default_factory=dict)
     train: Settings = Field(default_factory=dict)
 
 
 class ModelEntry(Changes):
-    """A model of a suite: a kind, and what differs from its preset and its card."""
+    """A model of a suite: a kind, and what differs from its setup."""
 
     kind: str
     title: str = ""
@@ -76,7 +76,7 @@ class Suite(Config):
     """Of the presets."""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     minutes: PositiveFloat | None = None
-    """Training time of a run; without it and `steps`, the cards' epochs."""
+    """Training time of a run; without it and `steps`, the epochs of each model's setup."""
     steps: PositiveInt | None = None
     """Of a run, instead of minutes."""
     fewest_steps: NonNegativeInt = 300

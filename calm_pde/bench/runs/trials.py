@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from calm_pde.bench.runs.cards import Card, card, tiny, title
+from calm_pde.bench.runs.setups import Setup, setup, tiny, title
 from calm_pde.bench.runs.suite import DataEntry, ModelEntry, RankingMetric, Suite
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.errors import CalmError, ConfigError
@@ -16,7 +16,7 @@ TINY_STEPS = 20
 
 
 class Length(Config):
-    """How long a run is trained: so many minutes, steps or iterations of its card, or the recipe's epochs without any."""
+    """How long a run is trained: so many minutes, steps or iterations of its setup, or the recipe's epochs without any."""
 
     minutes: float | None = None
     fewest_steps: int = 300
@@ -86,7 +86,7 @@ def _trial(
 ) -> Trial:
     where = f"suite {suite.name}: models: {model} on {data}"
     try:
-        base = card(chosen.kind, entry.problem, "small" if small else suite.size, entry.recipe)
+        base = setup(chosen.kind, entry.problem, "small" if small else suite.size, entry.recipe)
         changes = chosen.small if small and chosen.small is not None else chosen
         length = (
             Length(minutes=suite.minutes, fewest_steps=suite.fewest_steps)
@@ -119,7 +119,7 @@ def _trial(
     )
 
 
-def _train(base: Card, changes: list[dict[str, Any]], seed: int, small: bool) -> dict[str, Any]:
+def _train(base: Setup, changes: list[dict[str, Any]], seed: int, small: bool) -> dict[str, Any]:
     found = base.train
     for change in changes:
         found = merged(found, change)

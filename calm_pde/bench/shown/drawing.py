@@ -112,9 +112,9 @@ def _svg(width: Number, height: Number, label: str, drawn: list[str]) -> str:
 
 
 def _text(x: Number, y: Number, words: str, anchor: str = "start", *, soft: bool = False, title: str = "") -> str:
-    kind = ' class="soft"' if soft else ""
+    style = ' class="soft"' if soft else ""
     more = f"<title>{_safe(title)}</title>" if title and title != words else ""
-    return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_safe(words)}{more}</text>'
+    return f'<text{style} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_safe(words)}{more}</text>'
 
 
 def _short(name: str, most: int = _LONGEST_NAME) -> str:

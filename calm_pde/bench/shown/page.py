@@ -45,14 +45,16 @@ def _table(rows: Sequence[Row]) -> str:
     lines = []
     for row in rows:
         shown = "best" if winner is not None and row.error == winner.error else "other"
-        kinds = {"test error": shown}
-        cells = [f'<td class="{kinds.get(name, "other")}">{_safe(text(row))}</td>' for name, text in COLUMNS.items()]
+        cells = [
+            f'<td class="{shown if name == "test error" else "other"}">{_safe(text(row))}</td>'
+            for name, text in COLUMNS.items()
+        ]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _paragraph(text: str, kind: str = "muted") -> str:
-    return f'<p class="{kind}">{_safe(text)}</p>'
+def _paragraph(text: str, style: str = "muted") -> str:
+    return f'<p class="{style}">{_safe(text)}</p>'
 
 
 def _asset(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field
 
 from calm_pde.bench.measured.contenders import TRAJECTORIES, Setting
-from calm_pde.bench.runs.cards import title
+from calm_pde.bench.runs.setups import title
 from calm_pde.bench.shown.table import bytes_text, seconds_text
 from calm_pde.models import MODELS, OURS
 

@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calm_pde.bench.measured.result import Failure, Result
-from calm_pde.bench.runs.cards import title
+from calm_pde.bench.runs.setups import title
 from calm_pde.bench.runs.suite import Suite
 from calm_pde.bench.runs.trials import Trial
 from calm_pde.metrics import METRICS
 from calm_pde.metrics.metric import Metric
 from calm_pde.metrics.relative_l2 import RelativeL2
 from calm_pde.models import MODELS
-
-FACTS = ("seed", "commit", "machine", "date", "fingerprint")
 
 
 @dataclass
@@ -98,7 +96,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "test error": lambda row: error_text(row),
     "paper": lambda row: row.paper or "–",
     "parameters": lambda row: _whole(row.mean(lambda found: found.parameters)),
-    "latent size": lambda row: _whole(row.mean(lambda found: found.latent_size)),
+    "latent numbers": lambda row: _whole(row.mean(lambda found: found.latent_numbers)),
     "training step": lambda row: seconds_text(row.mean(lambda found: found.seconds_per_step)),
     "step memory": lambda row: bytes_text(row.mean(lambda found: found.step_bytes)),
     "inference": lambda row: seconds_text(row.mean(lambda found: found.inference_seconds)),

@@ -50,12 +50,12 @@ class PublishedReader(Reader):
     def chosen(self, splits: Sequence[Split | None]) -> list[tuple[int, Split]]:
         """Index and split of the samples to read, at most `samples` of each split; None is in no split."""
         taken: dict[Split, int] = dict.fromkeys(SPLITS, 0)
-        plan = []
+        picked = []
         for index, split in enumerate(splits):
             if split is not None and (self.samples is None or taken[split] < self.samples):
                 taken[split] += 1
-                plan.append((index, split))
-        return plan
+                picked.append((index, split))
+        return picked
 
     def provenance(self, **facts: Any) -> dict[str, Any]:
         """Which file was read how, and what is known of it besides."""

@@ -59,12 +59,12 @@ class FNOVorticity(PublishedReader):
                 grid_shape=(num_x, num_y),
                 provenance=self.provenance(),
             )
-        plan = self.chosen([*published_split(count - self.test), *whole("test", self.test)])
-        return Source(description, self._trajectories(plan, kept), len(plan))
+        picked = self.chosen([*published_split(count - self.test), *whole("test", self.test)])
+        return Source(description, self._trajectories(picked, kept), len(picked))
 
-    def _trajectories(self, plan: list[tuple[int, Split]], kept: slice) -> Iterator[Trajectory]:
+    def _trajectories(self, picked: list[tuple[int, Split]], kept: slice) -> Iterator[Trajectory]:
         with self._opened() as (array, reverse):
-            for indices, splits in _blocks(plan, array, reverse):
+            for indices, splits in _blocks(picked, array, reverse):
                 between = slice(indices[0], indices[-1] + 1)
                 block = array.read((..., between)).T if reverse else array.read(between)
                 for index, split in zip(indices, splits, strict=True):
@@ -120,16 +120,16 @@ def _frames(sample: np.ndarray, kept: slice) -> np.ndarray:
 
 
 def _blocks(
-    plan: list[tuple[int, Split]], array: StoredArray, reverse: bool
+    picked: list[tuple[int, Split]], array: StoredArray, reverse: bool
 ) -> Iterator[tuple[tuple[int, ...], tuple[Split, ...]]]:
-    """The plan in runs of samples that are read together, along the chunks of the file."""
+    """What is picked, in runs of samples that are read together, along the chunks of the file."""
     count = array.shape[-1] if reverse else array.shape[0]
     size = max(1, _BLOCK_BYTES * count // max(1, math.prod(array.shape) * array.values.dtype.itemsize))
     chunks = getattr(array.values, "chunks", None)
     if chunks:
         size = -(-size // chunks[-1]) * chunks[-1]
     run: list[tuple[int, Split]] = []
-    for entry in plan:
+    for entry in picked:
         if run and entry[0] // size != run[0][0] // size:
             yield tuple(index for index, _ in run), tuple(split for _, split in run)
             run = []

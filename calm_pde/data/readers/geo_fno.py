@@ -40,12 +40,12 @@ class SteadyAirfoil(PublishedReader):
         y = self._array("Y").expect({"sample": count, "around": around, "outward": outward})
         flow = self._array("Q").expect({"sample": count, "channel": len(_FLOW), "around": around, "outward": outward})
         check_parts(x.path, count, train=self.train, test=self.test)
-        plan = self.chosen([*published_split(self.train), *whole("test", self.test)])
+        picked = self.chosen([*published_split(self.train), *whole("test", self.test)])
         index = tensor_grid(np.linspace(0, 1, around), np.linspace(0, 1, outward)) if self.coordinates == "index" else None
         description = Description(
             name="steady_airfoil",
             fields=tuple(Field(name=name) for name in _FLOW),
-            box=_bounding_box((x, y), plan) if index is None else Box((0, 0), (1, 1)),
+            box=_bounding_box((x, y), picked) if index is None else Box((0, 0), (1, 1)),
             times=_STEADY,
             points=index,
             features=_COORDINATES,
@@ -53,15 +53,15 @@ class SteadyAirfoil(PublishedReader):
             grid_shape=(around, outward),
             provenance=self.provenance(),
         )
-        return Source(description, self._trajectories(x, y, flow, plan), len(plan))
+        return Source(description, self._trajectories(x, y, flow, picked), len(picked))
 
     def _array(self, letter: str) -> StoredArray:
         return npy_array(self.path / f"NACA_Cylinder_{letter}.npy")
 
     def _trajectories(
-        self, x: StoredArray, y: StoredArray, flow: StoredArray, plan: list[tuple[int, Split]]
+        self, x: StoredArray, y: StoredArray, flow: StoredArray, picked: list[tuple[int, Split]]
     ) -> Iterator[Trajectory]:
-        for index, split in plan:
+        for index, split in picked:
             places = np.stack([x.read(index).ravel(), y.read(index).ravel()], axis=-1)
             fields = np.ascontiguousarray(flow.read(index).reshape(len(_FLOW), -1).T)
             yield Trajectory(fields[None], split, places if self.coordinates == "physical" else None, features=places)
@@ -84,7 +84,7 @@ class Elasticity(PublishedReader):
         shapes = self._shape_parameters(folder, count)
         check_parts(places.path, count, train=self.train, test=self.test)
         left_over: list[Split | None] = [None] * (count - self.train - self.test)
-        plan = self.chosen([*published_split(self.train), *left_over, *whole("test", self.test)])
+        picked = self.chosen([*published_split(self.train), *left_over, *whole("test", self.test)])
         description = Description(
             name="elasticity",
             fields=(Field(name="stress"),),
@@ -94,7 +94,7 @@ class Elasticity(PublishedReader):
             parameters=tuple(f"{name}_{i}" for name, values in shapes.items() for i in range(values.shape[1])),
             provenance=self.provenance(),
         )
-        return Source(description, self._trajectories(places, stress, shapes, plan), len(plan))
+        return Source(description, self._trajectories(places, stress, shapes, picked), len(picked))
 
     def _folder(self) -> Path:
         existing_folder(self.path, "Random_UnitCell_XY_10.npy and Random_UnitCell_sigma_10.npy")
@@ -111,20 +111,20 @@ class Elasticity(PublishedReader):
         return found
 
     def _trajectories(
-        self, places: StoredArray, stress: StoredArray, shapes: dict[str, np.ndarray], plan: list[tuple[int, Split]]
+        self, places: StoredArray, stress: StoredArray, shapes: dict[str, np.ndarray], picked: list[tuple[int, Split]]
     ) -> Iterator[Trajectory]:
-        for index, split in plan:
+        for index, split in picked:
             points = places.read((..., index))
             parameters = np.concatenate([values[index] for values in shapes.values()]) if shapes else None
             fields = stress.read((..., index))[None, :, None]
             yield Trajectory(fields, split, points, features=points, parameters=parameters)
 
 
-def _bounding_box(axes: tuple[StoredArray, ...], plan: list[tuple[int, Split]]) -> Box:
+def _bounding_box(axes: tuple[StoredArray, ...], picked: list[tuple[int, Split]]) -> Box:
     """The smallest box around the points of all samples that are read."""
     lower, upper = [], []
     for axis in axes:
-        ends = [(part.min(), part.max()) for part in (axis.read(index) for index, _ in plan)]
+        ends = [(part.min(), part.max()) for part in (axis.read(index) for index, _ in picked)]
         lower.append(float(min(low for low, _ in ends)))
         upper.append(float(max(high for _, high in ends)))
         if not np.isfinite([lower[-1], upper[-1]]).all() or lower[-1] >= upper[-1]:

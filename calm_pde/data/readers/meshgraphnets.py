@@ -71,9 +71,9 @@ class MeshGraphNets(PublishedReader):
         found: dict[Split, list[Record]] = {split: records(self._file(split)) for split in SPLITS}
         splits: list[Split] = [split for split in SPLITS for _ in found[split]]
         everything = [record for split in SPLITS for record in found[split]]
-        plan: list[tuple[Record, Split]] = [(everything[index], split) for index, split in self.chosen(splits)]
+        picked: list[tuple[Record, Split]] = [(everything[index], split) for index, split in self.chosen(splits)]
         mesh = self._first_mesh(meta, found["train"][0]) if self._one_mesh(meta) else None
-        return Source(self._description(meta, mesh, found), self._trajectories(meta, mesh, plan), len(plan))
+        return Source(self._description(meta, mesh, found), self._trajectories(meta, mesh, picked), len(picked))
 
     def _file(self, split: Split) -> Path:
         return existing(self.path / _FILES[split], fix="All three files of the set are needed beside meta.json.")
@@ -104,11 +104,11 @@ class MeshGraphNets(PublishedReader):
             ),
         )
 
-    def _trajectories(self, meta: _Meta, mesh: _Mesh | None, plan: list[tuple[Record, Split]]) -> Iterator[Trajectory]:
+    def _trajectories(self, meta: _Meta, mesh: _Mesh | None, picked: list[tuple[Record, Split]]) -> Iterator[Trajectory]:
         for split in SPLITS:
             path = self._file(split)
             with path.open("rb") as file:
-                for record in (record for record, of_split in plan if of_split == split):
+                for record in (record for record, of_split in picked if of_split == split):
                     arrays = _arrays(path, record, features(path, file, record, self.verify), meta.shapes)
                     own = _mesh(path, record, arrays)
                     fields = np.concatenate([arrays[name][:: self.frame_stride] for name in meta.dynamic], axis=-1)

@@ -64,15 +64,15 @@ class PDEBench(PublishedReader):
                 conserved=("density",) if periodic and stride == 1 and "density" in names else (),
                 provenance=self.provenance(attributes=hdf5_attributes(self.path, file)),
             )
-        plan = self.chosen([*whole("test", test), *published_split(count - test)])
-        return Source(description, self._trajectories(plan, frame_stride, stride), len(plan))
+        picked = self.chosen([*whole("test", test), *published_split(count - test)])
+        return Source(description, self._trajectories(picked, frame_stride, stride), len(picked))
 
-    def _trajectories(self, plan: list[tuple[int, Split]], frame_stride: int, stride: int) -> Iterator[Trajectory]:
+    def _trajectories(self, picked: list[tuple[int, Split]], frame_stride: int, stride: int) -> Iterator[Trajectory]:
         with opened_hdf5(self.path) as file:
             arrays, _ = self._arrays(file)
             dim = len(arrays[0].shape) - 2
             kept = (slice(None, None, frame_stride), *(slice(None, None, stride),) * dim)
-            for index, split in plan:
+            for index, split in picked:
                 # whole samples are read and strided in memory: HDF5 gathers single numbers far slower
                 channels = [array.read(index)[kept] for array in arrays]
                 yield Trajectory(np.stack([channel.reshape(len(channel), -1) for channel in channels], axis=-1), split)

@@ -49,8 +49,8 @@ class TheWell(PublishedReader):
             origins.extend((path, index) for index in range(layout.count))
         if description is None:
             raise FileError(self.path, "holds no files")
-        plan: list[tuple[Path, int, Split]] = [(*origins[index], split) for index, split in self.chosen(splits)]
-        return Source(description, self._trajectories(plan), len(plan))
+        picked: list[tuple[Path, int, Split]] = [(*origins[index], split) for index, split in self.chosen(splits)]
+        return Source(description, self._trajectories(picked), len(picked))
 
     def _files(self) -> list[tuple[Path, Split | None]]:
         if existing(self.path).is_file():
@@ -87,8 +87,8 @@ class TheWell(PublishedReader):
             provenance=self.provenance(dataset=layout.name),
         )
 
-    def _trajectories(self, plan: list[tuple[Path, int, Split]]) -> Iterator[Trajectory]:
-        for path, samples in itertools.groupby(plan, key=lambda entry: entry[0]):
+    def _trajectories(self, picked: list[tuple[Path, int, Split]]) -> Iterator[Trajectory]:
+        for path, samples in itertools.groupby(picked, key=lambda entry: entry[0]):
             with opened_hdf5(path) as file:
                 layout = read_layout(path, file, self.skip)
                 strides = (self.frame_stride, *(self.space_stride,) * len(layout.axes))

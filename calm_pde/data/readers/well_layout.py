@@ -161,19 +161,19 @@ def _scalars(path: Path, file: h5py.File, count: int, skip: tuple[str, ...]) -> 
 def _periodic(path: Path, file: h5py.File, axes: list[str]) -> tuple[bool, ...]:
     """Which axes have a periodic boundary condition; every axis must have one, and of one kind."""
     group = hdf5_group(path, file, "boundary_conditions")
-    kinds: dict[str, set[bool]] = {axis: set() for axis in axes}
+    told: dict[str, set[bool]] = {axis: set() for axis in axes}
     for name in hdf5_names(path, group):
         condition = hdf5_group(path, group, name)
-        kind = hdf5_attributes(path, condition).get("bc_type")
-        if not isinstance(kind, str):
-            raise FileError(path, f"expected a name 'bc_type', got {kind!r}", part=f"boundary condition '{name}'")
+        condition_type = hdf5_attributes(path, condition).get("bc_type")
+        if not isinstance(condition_type, str):
+            raise FileError(path, f"expected a name 'bc_type', got {condition_type!r}", part=f"boundary condition '{name}'")
         for axis in _names(path, condition, "associated_dims"):
-            kinds.setdefault(axis, set()).add(kind.lower() == "periodic")
+            told.setdefault(axis, set()).add(condition_type.lower() == "periodic")
     for axis in axes:
-        if len(kinds[axis]) != 1:
-            problem = "is told to be both periodic and not" if kinds[axis] else "has no boundary condition"
+        if len(told[axis]) != 1:
+            problem = "is told to be both periodic and not" if told[axis] else "has no boundary condition"
             raise FileError(path, problem, part=f"axis '{axis}'", fix="Its periodicity cannot be guessed.")
-    return tuple(kinds[axis] == {True} for axis in axes)
+    return tuple(told[axis] == {True} for axis in axes)
 
 
 def _names(path: Path, group: h5py.Group, attribute: str) -> list[str]:

@@ -42,15 +42,15 @@ def predicted_peak(
     lead = (batch,) if own_meshes else ()
     num_queries = num_queries or num_points
 
-    def new(*shape: int, kind: torch.dtype = dtype) -> Tensor:
-        return torch.empty(shape, dtype=kind, device="meta")
+    def new(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
 
     values, points, queries = (
         new(batch, num_points, config.in_channels),
         new(*lead, num_points, config.dim),
         new(*lead, num_queries, config.dim),
     )
-    kinds = new(*lead, num_points, kind=torch.int64) if config.node_types else None
+    node_type = new(*lead, num_points, dtype=torch.int64) if config.node_types else None
 
     def neighbors(layers: Hierarchy, cloud: Tensor) -> tuple[Neighbors, ...]:
         found = []
@@ -58,14 +58,14 @@ def predicted_peak(
             where = queries if layer.queries is None else layer.queries
             clouds = batch if 3 in (cloud.ndim, where.ndim) else 1
             shape = (clouds, where.shape[-2], neighborhood_size(layer.receptive_field, cloud.shape[-2]))
-            found.append(Neighbors(new(*shape, kind=torch.int64), new(*shape, kind=torch.bool)))
+            found.append(Neighbors(new(*shape, dtype=torch.int64), new(*shape, dtype=torch.bool)))
             cloud = where
         return tuple(found)
 
     SCRATCH.clear()  # so that its buffers are counted, and not kept without data
     with LiveBytes() as live, torch.set_grad_enabled(training):
         encoder = neighbors(empty.encoder, points)
-        z, p = empty.encoder.convolve(empty.features(values, kinds), points, None, None, encoder)
+        z, p = empty.encoder.convolve(empty.features(values, node_type), points, None, None, encoder)
         steps = frames(empty.checked_steps(num_steps, None), None)
         zs = empty.advance(z, p, len(steps))
         decoder = neighbors(empty.decoder, p)

@@ -13,7 +13,7 @@ from calm_pde.engine.precision import full_precision
 from calm_pde.nn.pointwise import linear
 from calm_pde.types import Bool, Float, Tensor
 
-Kind = Literal["galerkin", "fourier"]
+Attention = Literal["galerkin", "fourier"]
 Norm = Literal["token", "domain", "affine"]
 
 _EPSILON = 1e-5
@@ -61,14 +61,14 @@ class LinearAttention(nn.Module):
             `token` with a learned scale and shift, which the published code has for padded meshes.
     """
 
-    def __init__(self, width: int, heads: int, kind: Kind, norm: Norm, generator: torch.Generator | None) -> None:
+    def __init__(self, width: int, heads: int, attention: Attention, norm: Norm, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.heads, self.kind, self.norm = heads, kind, norm
+        self.heads, self.attention, self.norm = heads, attention, norm
         self.to_query = linear(width, heads * width, generator, bias=False)
         self.to_key = linear(width, heads * width, generator, bias=False)
         self.to_value = linear(width, heads * width, generator, bias=False)
         several = (self.to_query, self.to_key, self.to_value)
-        for layer in several if heads > 1 else (self.to_query if kind == "galerkin" else self.to_value,):
+        for layer in several if heads > 1 else (self.to_query if attention == "galerkin" else self.to_value,):
             near_identity(layer, generator)
         self.to_out = linear(heads * width, width, generator) if heads > 1 else None
         self.first_norm = nn.LayerNorm(width) if norm == "affine" else None
@@ -111,7 +111,7 @@ class LinearAttention(nn.Module):
         rows = slice(head * x.shape[-1], (head + 1) * x.shape[-1])
         query = nn.functional.linear(x, self.to_query.weight[rows])
         key, value = (nn.functional.linear(context, layer.weight[rows]) for layer in (self.to_key, self.to_value))
-        if self.kind == "fourier":
+        if self.attention == "fourier":
             query = self._normalized(query, self.first_norm, mask)
             key = self._normalized(key, self.second_norm, context_mask)
         else:

@@ -12,7 +12,7 @@ from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.contract import Abilities, Mesh, Model
 from calm_pde.models.doors import check_node_type, check_state, frames
-from calm_pde.models.oformer.linear_attention import Kind, Norm
+from calm_pde.models.oformer.linear_attention import Attention, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
 from calm_pde.models.oformer.practice import PRACTICE
 from calm_pde.models.oformer.presets import PRESETS
@@ -29,7 +29,7 @@ class OFormerConfig(StepwiseConfig):
 
     Args:
         layout: which of the published models: `bare` (Burgers), `grid` (Navier-Stokes) or `mesh` (airfoil, node types).
-        attention, norm: the kind of linear attention, and what is normalized in it: see `LinearAttention`.
+        attention, norm: which linear attention, and what is normalized in it: see `LinearAttention`.
         rotary_scales: one per encoder block; angles of the rotations are scale · resolution · coordinate.
         latent_width: of the encoded state, and of the attention that answers.
         propagator_width: of the latent state that moves.
@@ -46,7 +46,7 @@ class OFormerConfig(StepwiseConfig):
     practice: ClassVar[Practice] = PRACTICE
 
     layout: Literal["bare", "grid", "mesh"] = "grid"
-    attention: Kind = "galerkin"
+    attention: Attention = "galerkin"
     norm: Norm = "token"
     encoder_width: Even
     rotary_scales: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
@@ -61,7 +61,7 @@ class OFormerConfig(StepwiseConfig):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     @property
-    def kind_width(self) -> int:
+    def node_type_width(self) -> int:
         """Channels of a node type's embedding."""
         return self.encoder_width if self.node_types else 0
 
@@ -165,8 +165,8 @@ class OFormer(Model):
     ) -> Tensor:
         if mask is not None:
             values = values.masked_fill(~mask[..., None], 0.0)
-        kinds = node_type if node_type is None or node_type.ndim == 2 else node_type[None]
-        here = Place(shown(points, mask), kinds, mask)
+        codes = node_type if node_type is None or node_type.ndim == 2 else node_type[None]
+        here = Place(shown(points, mask), codes, mask)
         there = here if queries is None else Place(shown(queries, None), None, None)
         z = self.decoder.start(self.encoder(values, here), here, there)
         u = self.decoder.frames(z, there, wanted)

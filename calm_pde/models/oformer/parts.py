@@ -75,7 +75,7 @@ class Encoder(nn.Module):
         self.join = self.norm = None
         if config.layout == "mesh":
             self.lift = chain([features, width, width], nn.GELU, generator)
-            self.join = linear(width + config.kind_width, width, generator, bias=False)
+            self.join = linear(width + config.node_type_width, width, generator, bias=False)
             self.norm = nn.LayerNorm(width)
             self.out = chain([width, width, config.latent_width], nn.ReLU, generator)
         else:
@@ -89,7 +89,7 @@ class Encoder(nn.Module):
         if config.layout == "bare":
             x = beside(x, place.points)
         if self.join is not None:
-            x = self.join(beside(x, _kinds(self.node_types, place)))
+            x = self.join(beside(x, _node_vectors(self.node_types, place)))
         skip = x
         for block, scale in zip(self.blocks, config.rotary_scales, strict=True):
             x = checkpoint(block, x, place, config.frequency(scale), use_reentrant=False)
@@ -103,7 +103,7 @@ class Propagator(nn.Module):
         super().__init__()
         width, bare = config.propagator_width, config.layout == "bare"
         self.norm = nn.Identity() if bare else nn.LayerNorm(width)
-        features = width if bare else width + config.kind_width + config.dim
+        features = width if bare else width + config.node_type_width + config.dim
         self.mlp = chain([features] + [width] * (4 if config.layout == "mesh" else 3), nn.GELU, generator)
         for layer in self.mlp if bare else ():
             if isinstance(layer, nn.Linear):
@@ -134,7 +134,7 @@ class Decoder(nn.Module):
         self.attention = LinearAttention(latent, config.heads, config.attention, config.norm, generator)
         self.mlp = GatedMLP(latent, generator)
         if layout == "mesh":
-            self.join = linear(latent + config.kind_width, latent, generator, bias=False)
+            self.join = linear(latent + config.node_type_width, latent, generator, bias=False)
             self.mixing = LinearAttention(
                 latent, 1, config.attention, "token" if config.norm == "affine" else config.norm, generator
             )
@@ -144,7 +144,7 @@ class Decoder(nn.Module):
         widths, activation = {
             "bare": ([wide, wide // 2], nn.GELU),
             "grid": ([wide, latent, latent], nn.GELU),
-            "mesh": ([wide + config.kind_width, wide, latent], nn.ReLU),
+            "mesh": ([wide + config.node_type_width, wide, latent], nn.ReLU),
         }[layout]
         self.head = chain([*widths, config.out_channels], activation, generator, last_bias=True)
 
@@ -156,7 +156,7 @@ class Decoder(nn.Module):
         frequency, width = config.frequency(config.cross_scale), config.latent_width
         x = self.embed(self.fourier(config.coordinate_scale * there.points))
         if self.join is not None:
-            x = self.join(beside(x, _kinds(self.node_types, there)))
+            x = self.join(beside(x, _node_vectors(self.node_types, there)))
         x = x.expand(len(encoded), -1, -1)
         turn = rotation(there.points, width, frequency)
         context_turn = turn if place is there else rotation(place.points, width, frequency)
@@ -170,12 +170,12 @@ class Decoder(nn.Module):
         self, z: Float[Tensor, "batch query latent"], there: Place, wanted: list[int]
     ) -> Float[Tensor, "batch time query channel"]:
         """The answers at the wanted frames; of each step only its state is kept, the rest is computed again in backward."""
-        kinds, answers = _kinds(self.node_types, there), []
-        known = [] if self.config.layout == "bare" else [kinds, there.points]
+        nodes, answers = _node_vectors(self.node_types, there), []
+        known = [] if self.config.layout == "bare" else [nodes, there.points]
         for frame in range(1, wanted[-1] + 1):
             z = checkpoint(self._advanced, z, known, use_reentrant=False)
             if frame in wanted:
-                answers.append(checkpoint(self._answer, z, kinds, use_reentrant=False))
+                answers.append(checkpoint(self._answer, z, nodes, use_reentrant=False))
         return torch.stack(answers, dim=1)
 
     def _advanced(self, z: Tensor, known: list[Tensor | None]) -> Tensor:
@@ -183,9 +183,9 @@ class Decoder(nn.Module):
             z = propagator(z, known)
         return z
 
-    def _answer(self, z: Tensor, kinds: Tensor | None) -> Tensor:
-        return self.head(beside(self.norm(z), kinds))
+    def _answer(self, z: Tensor, nodes: Tensor | None) -> Tensor:
+        return self.head(beside(self.norm(z), nodes))
 
 
-def _kinds(node_types: NodeTypes, place: Place) -> Float[Tensor, "#batch point channel"] | None:
+def _node_vectors(node_types: NodeTypes, place: Place) -> Float[Tensor, "#batch point channel"] | None:
     return None if place.node_type is None else node_types(place.node_type)

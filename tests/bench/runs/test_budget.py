@@ -55,7 +55,7 @@ def test_epochs_give_the_steps_and_not_many_more(steps, whole):
     assert per_epoch == whole or (per_epoch + 1) * FEWEST_EPOCHS > min(steps)  # as long as the curriculum allows
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, model: str, seconds, **changes):
+def told_times(monkeypatch: pytest.MonkeyPatch, model: str, seconds, **changes):
     """An allowance with step times that are told, not taken."""
     monkeypatch.setattr(budget, "_seconds_of_step", seconds)
     monkeypatch.setattr(budget, "_seconds_of_validation", lambda _: 0.0)
@@ -65,7 +65,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, model: str, seconds, **changes):
 
 def test_a_growing_prefix_costs_what_its_schedule_costs(monkeypatch):
     """Steps of 10 ms for every frame that the model feeds itself: its mean is that of the schedule, to a few percent."""
-    found = planned(monkeypatch, "fno", lambda trainer, epoch: 0.01 * trainer.schedule.self_fed(epoch), minutes=1)
+    found = told_times(monkeypatch, "fno", lambda trainer, epoch: 0.01 * trainer.schedule.self_fed(epoch), minutes=1)
     epochs = 60
     wanted = 0.01 * sum(min(self_fed(epoch, epochs, 5), 4) for epoch in range(epochs)) / epochs
     assert found.seconds_per_step == pytest.approx(wanted, rel=0.05)
@@ -75,7 +75,7 @@ def test_a_growing_prefix_costs_what_its_schedule_costs(monkeypatch):
 
 
 def test_a_slow_model_gets_its_300_steps(monkeypatch):
-    found = planned(monkeypatch, "fno", lambda trainer, epoch: 60.0, minutes=1)
+    found = told_times(monkeypatch, "fno", lambda trainer, epoch: 60.0, minutes=1)
     assert found.steps == 300
     assert found.recipe.train.epochs == 75
 
@@ -87,7 +87,7 @@ def test_stages_get_the_same_time(monkeypatch):
     def seconds(trainer, epoch):
         return {"autoencoder": 1 / 32, "dynamics": 1 / 128}[trainer.schedule.span(epoch).stage.name]
 
-    found = planned(monkeypatch, "aroma", seconds, minutes=1, models=AROMA)
+    found = told_times(monkeypatch, "aroma", seconds, minutes=1, models=AROMA)
     first, second = found.recipe.train.stages
     assert (first, second) == (960 / 8, 3840 / 8)  # 30 s each, in epochs of 8 steps
     assert found.recipe.train.epochs == 600

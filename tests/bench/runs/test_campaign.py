@@ -43,7 +43,7 @@ def test_a_failure_is_told_and_the_others_go_on(tmp_path, monkeypatch):
     assert isinstance(failed, Failure)
     assert "latent_mesh" in failed.reason
     assert isinstance(done, Result)
-    assert (done.steps, done.parameters > 0, done.latent_size) == (4, True, 2 * 8 * 4 * 4)
+    assert (done.steps, done.parameters > 0, done.latent_numbers) == (4, True, 2 * 8 * 4 * 4)
     assert 0 < done.error < 10
     assert len(done.curve) == 4
     assert [seconds for seconds, _ in done.curve] == sorted(seconds for seconds, _ in done.curve)

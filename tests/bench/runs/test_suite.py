@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calm_pde.bench.runs.cards import card, problems, tiny, title
+from calm_pde.bench.runs.setups import problems, setup, tiny, title
 from calm_pde.bench.runs.suite import Suite, load_suite, suite_names
 from calm_pde.bench.runs.trials import chosen, trials
 from calm_pde.errors import CalmError, ConfigError
@@ -85,19 +85,19 @@ def test_every_problem_has_tiny_data_that_can_be_made(problem):
     PROBLEMS[made.kind](**made.problem)
 
 
-def test_cards_hold_settings_of_the_trainer_alone():
+def test_setups_hold_settings_of_the_trainer_alone():
     counted = 0
     for kind, config in MODELS.items():
         for preset in config.presets:
             if kind != "calm" and not preset.endswith("_small"):
-                TrainConfig.model_validate(card(kind, preset, "paper").train)
-                assert card(kind, preset, "small").model["preset"] in config.presets
+                TrainConfig.model_validate(setup(kind, preset, "paper").train)
+                assert setup(kind, preset, "small").model["preset"] in config.presets
                 counted += 1
     assert counted == 3 + 2 + 5 * 5
 
 
 def test_what_is_laid_over_what():
-    """The suite's settings over the card's, the data set's over them, the model's over those; the seed last."""
+    """The suite's settings over the setup's, the data set's over them, the model's over those; the seed last."""
     changed = suite(
         train={"batch_size": 3, "epochs": 5, "learning_rate": 0.5},
         data={"sample": SUITE["data"]["sample"] | {"train": {"epochs": 6, "learning_rate": 0.25}}},
@@ -109,18 +109,18 @@ def test_what_is_laid_over_what():
     assert (train.feeding, train.batch_size, train.epochs, train.learning_rate, train.seed) == ("prefix", 3, 6, 0.125, 3)
 
 
-def test_a_model_without_a_card_is_told_where_it_belongs(monkeypatch):
+def test_a_model_without_practice_is_told_where_it_belongs(monkeypatch):
     class Mine(FnoConfig):
         practice = Practice()
         title = ""
 
     monkeypatch.setitem(MODELS, "mine", Mine)
     assert title("mine") == "mine"
-    with pytest.raises(ConfigError, match=r"model 'mine' has no training card.*`practice` of its config"):
-        card("mine", "burgers_1d", "small")
+    with pytest.raises(ConfigError, match=r"nothing says how the model 'mine' is trained.*`practice` of its config"):
+        setup("mine", "burgers_1d", "small")
 
 
-def test_iterations_of_a_card_count_where_no_budget_does():
+def test_iterations_of_a_setup_count_where_no_budget_does():
     paper = {trial.model: trial for trial in trials(load_suite("paper_irregular"), Path("out")) if trial.data == "airfoil"}
     assert paper["oformer"].length.iterations == 48000
     assert paper["geo_fno"].length.iterations is None

@@ -1,4 +1,4 @@
-"""Cards: how a kind of model is trained on a problem, and the smallest data of each problem."""
+"""Setups: what a model is on a problem and how it is trained there; and the smallest data of each problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calm_pde.train.config import GenerateConfig, load_recipe
 Size = Literal["paper", "small"]
 
 
-class Card(Config):
+class Setup(Config):
     """A model with its training, before anything else is said about a run."""
 
     title: str
@@ -28,7 +28,7 @@ class Card(Config):
 
 
 def problems() -> list[str]:
-    """Those that presets and cards are named by."""
+    """Those that presets and setups are named by."""
     return [name for name in MODELS[OURS].presets if not name.endswith("_small")]
 
 
@@ -37,7 +37,7 @@ def title(kind: str) -> str:
     return MODELS[kind].title or kind
 
 
-def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card:
+def setup(kind: str, problem: str, size: Size, recipe: str | None = None) -> Setup:
     """What a kind of model is on a problem; trained by recipes, that of the problem's name, unless another is given."""
     if kind not in MODELS:
         raise ConfigError(f"kind: there is no model {kind!r}. {suggestion(kind, list(MODELS))}")
@@ -45,11 +45,9 @@ def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card
     if practice.by_recipe:
         found = load_recipe(f"{recipe or problem}_small" if size == "small" else recipe or problem)
         train = found.train.model_dump(exclude_unset=True)
-        return Card(title=title(kind), preset=found.name, model=found.model, train=train)
+        return Setup(title=title(kind), preset=found.name, model=found.model, train=train)
     if not practice.problems:
-        raise ConfigError(
-            f"kind: the model {kind!r} has no training card. Say how it is trained in the `practice` of its config."
-        )
+        raise ConfigError(f"kind: nothing says how the model {kind!r} is trained. Say it in the `practice` of its config.")
     if problem not in practice.problems:
         known = ", ".join(practice.problems)
         raise ConfigError(f"kind: {kind} is not made for {problem}, only for {known}. Say where it is trained with `data`.")
@@ -57,10 +55,10 @@ def card(kind: str, problem: str, size: Size, recipe: str | None = None) -> Card
     train = practice.train | practice.problems[problem]
     iterations = train.pop("iterations", None)
     model = {"kind": kind, "preset": preset}
-    return Card(title=title(kind), preset=preset, model=model, train=train, iterations=iterations)
+    return Setup(title=title(kind), preset=preset, model=model, train=train, iterations=iterations)
 
 
 def tiny(problem: str) -> GenerateConfig:
     """Data of a problem that are made in seconds."""
-    text = (resources.files("calm_pde.bench.runs") / "cards" / "tiny.yaml").read_text()
+    text = (resources.files("calm_pde.bench.runs") / "data_sizes" / "tiny.yaml").read_text()
     return GenerateConfig.model_validate(yaml_mapping(text, "tiny.yaml", "by name")[problem])
