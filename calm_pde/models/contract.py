@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 from torch import nn
 
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import Box
+from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.practice import Practice
 from calm_pde.nn.matrices import Matrices, hidden_matrices
-from calm_pde.types import Tensor
+from calm_pde.records.inputs import Frames
+from calm_pde.types import Float, Tensor
 
 AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
 
@@ -24,6 +26,7 @@ Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
 
 
 _ASK_INSIDE = "Ask config.abilities.shows_inside first."
+_ASK_STAGES = "Ask config.abilities.stages first."
 
 
 class Stage(NamedTuple):
@@ -44,6 +47,8 @@ class Abilities(NamedTuple):
         reconstructs: its `rollout` begins with the state as the decoder gives it back; otherwise with the state itself, in no
             loss.
         shows_inside: shows its query points, kernels and latent tokens.
+        frame_to_frame: answers the frame after any given one (`following`), so that training may feed it true frames.
+        stages: the stages in which it is trained part by part, in this order; none where it is trained as a whole.
     """
 
     irregular_points: bool = True
@@ -52,6 +57,8 @@ class Abilities(NamedTuple):
     bakes: bool = False
     reconstructs: bool = False
     shows_inside: bool = False
+    frame_to_frame: bool = False
+    stages: tuple[Stage, ...] = ()
 
 
 class Model(nn.Module, ABC):
@@ -87,6 +94,23 @@ class Model(nn.Module, ABC):
         node_type: Tensor | None = None,
     ) -> Tensor:
         """The state itself as the model sees it, then the frames at `times` (in frames), at the points; what is trained on."""
+
+    def following(
+        self, states: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
+    ) -> Float[Tensor, "batch time point channel"]:
+        """The frame after each of the states (batch, time, point, channel): one step each, all at once."""
+        raise self.refusal("following", "go from frame to frame", "Ask config.abilities.frame_to_frame first.")
+
+    def part(self, stage: str) -> nn.Module:
+        """What learns in a stage of training; everything else is frozen."""
+        raise self.refusal("stage", "learn in stages", _ASK_STAGES)
+
+    def stage_losses(self, stage: str, frames: Frames, draws: Draws) -> Float[Tensor, "batch"]:
+        """What a stage of training minimizes, per window; all that is random comes from `draws`."""
+        raise self.refusal("stage", "learn in stages", _ASK_STAGES)
+
+    def prepare(self, stage: str, training: Iterable[Frames]) -> None:
+        """Called once before a stage but the first begins, with all training trajectories."""
 
     @property
     def outermost(self) -> tuple[str, ...]:
@@ -136,6 +160,9 @@ class ModelConfig(Config, ABC):
     """The configuration of one kind of model; the registry names it.
 
     Args:
+        task: what is given and what is wanted: of a `rollout` a state and later ones, of a `steady` problem features and one
+            field, of an `autoencoder` a state and itself. A configuration that can be told another one than the rollout
+            declares the field again; without that it stands in no file.
         node_types: the codes that `node_type` may hold; empty where the model is not told the kind of a point.
     """
 
@@ -145,14 +172,13 @@ class ModelConfig(Config, ABC):
     """Sizes for known problems, by name."""
     practice: ClassVar[Practice] = Practice()
     """How it is trained where nobody says otherwise."""
-    stages: ClassVar[tuple[Stage, ...]] = ()
-    """How the model is trained part by part, in this order (`Staged`); empty where it is trained as a whole."""
 
     dim: PositiveInt
     in_channels: PositiveInt
     out_channels: PositiveInt
     periodic: bool | tuple[bool, ...] = False
     node_types: tuple[int, ...] = ()
+    task: Literal["rollout"] = Field(default="rollout", exclude=True)
 
     @classmethod
     def preset(cls: type[AnyModelConfig], name: str, **changes: Any) -> AnyModelConfig:

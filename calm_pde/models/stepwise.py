@@ -12,7 +12,7 @@ from pydantic import model_validator
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
-from calm_pde.models.contract import Model, ModelConfig
+from calm_pde.models.contract import Abilities, Model, ModelConfig
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.types import Float, Tensor
 
@@ -30,6 +30,10 @@ class StepwiseConfig(ModelConfig):
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
         return self
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(frame_to_frame=True)
 
 
 class Stepwise(Model):
@@ -97,7 +101,6 @@ class Stepwise(Model):
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
     ) -> Float[Tensor, "batch time point channel"]:
-        """The frame after each of the given ones: one step each, all at once."""
         return _without(self.step(states, self.geometry(points, mask, node_type, None)), mask)
 
     def _rolled(self, values: Tensor, count: int, geometry: Any, mask: Tensor | None) -> Tensor:

@@ -1,8 +1,9 @@
-"""What a model is given: one record, in unit coordinates and normalized values."""
+"""What a model is given, and in training what is wanted of it: in unit coordinates and normalized values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from calm_pde.types import Bool, Float, Int, Tensor
 
@@ -31,3 +32,12 @@ class Inputs:
     def told(self) -> dict[str, Tensor | None]:
         """What every model takes by name beside values and points."""
         return {"mask": self.mask, "node_type": self.node_type}
+
+
+class Frames(NamedTuple):
+    """Windows of normalized fields (batch, time, point, channel) on their points; padded points hold anything."""
+
+    values: Tensor
+    points: Tensor
+    mask: Tensor | None = None
+    node_type: Tensor | None = None

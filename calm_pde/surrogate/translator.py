@@ -8,9 +8,8 @@ import torch
 
 from calm_pde.data.statistics import Statistics
 from calm_pde.models import ModelConfig
-from calm_pde.models.staged import Frames
 from calm_pde.records.batch import Batch
-from calm_pde.records.inputs import Inputs
+from calm_pde.records.inputs import Frames, Inputs
 from calm_pde.types import Float, Int, Tensor
 
 
@@ -30,7 +29,7 @@ class Translator:
 
     @property
     def task(self) -> str:
-        return getattr(self.model, "task", "rollout")
+        return self.model.task
 
     @property
     def takes_node_types(self) -> bool:

@@ -25,9 +25,9 @@ from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.metrics import REDUCTIONS
 from calm_pde.models import OURS
 from calm_pde.models.size import check_memory, oversized
-from calm_pde.models.staged import Frames, Staged
 from calm_pde.origin import origin
 from calm_pde.records.batch import Batch
+from calm_pde.records.inputs import Frames
 from calm_pde.surrogate.surrogate import Surrogate, card_of, load_weights
 from calm_pde.threads import threads
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
@@ -199,7 +199,7 @@ class Trainer:
     def _enter_stage(self) -> None:
         """At the border of two stages: the next builds on what the last one kept, and starts with an optimizer of its own."""
         begin, _, stage = self.schedule.span(self.position.epoch)
-        if stage is None or self.position.epoch != begin or not isinstance(self.model, Staged):
+        if stage is None or self.position.epoch != begin:
             return
         self.model.load_state_dict(self._kept_weights())
         self.model.eval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 from calm_pde.errors import ConfigError, OutsideBoxWarning
 from calm_pde.metrics.relative_l2 import relative_l2_loss
+from calm_pde.models import Model
 from calm_pde.models.draws import Draws
-from calm_pde.models.staged import Frames, Staged
-from calm_pde.models.stepwise import Stepwise
 from calm_pde.records.batch import Batch
+from calm_pde.records.inputs import Frames
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.schedule import Schedule
@@ -37,7 +38,7 @@ class Objective:
 
     def __init__(self, surrogate: Surrogate, config: TrainConfig, schedule: Schedule) -> None:
         self.surrogate, self.config, self.schedule = surrogate, config, schedule
-        if config.feeding != "rollout" and not isinstance(surrogate.model, Stepwise):
+        if config.feeding != "rollout" and not surrogate.model.config.abilities.frame_to_frame:
             raise ConfigError(
                 f"train.feeding: {config.feeding!r} is for models that go from frame to frame on their points, and "
                 f"{surrogate.card.kind} does not. Use 'rollout'."
@@ -51,7 +52,7 @@ class Objective:
             frames = frames._replace(points=frames.points + frames.points.new_tensor(offset))
         model, stage = self.surrogate.model, self.schedule.span(epoch).stage
         with self._autocast(frames.points.device), nullcontext() if offset is None else _shifted_on_purpose():
-            if stage is not None and isinstance(model, Staged):
+            if stage is not None:
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
             predicted = self._predicted(batch, frames, epoch).to(dtype)
         target = frames.values[:, -predicted.shape[1] :]
@@ -64,24 +65,24 @@ class Objective:
         given = surrogate.translator.inputs(batch, points.dtype).values
         if task == "steady":
             return model(self._noisy(given[:, None], batch, epoch)[:, 0], points, mask=mask, node_type=kinds)
-        if isinstance(model, Stepwise) and self.config.feeding != "rollout":
-            return self._stepped(model, batch, frames, epoch)
+        if self.config.feeding != "rollout":
+            return self._stepped(batch, frames, epoch)
         given = self._noisy(given[:, None], batch, epoch)[:, 0]
         if task == "autoencoder":
             return model.rollout(given, points, [], mask, kinds)
         predicted = model.rollout(given, points, batch.times[1:].tolist(), mask, kinds)
         return predicted if self.config.reconstruction and model.config.abilities.reconstructs else predicted[:, 1:]
 
-    def _stepped(self, model: Stepwise, batch: Batch, frames: Frames, epoch: int) -> Tensor:
+    def _stepped(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
         """Frames 1 … T − 1: first those that the model feeds itself, then one step from each true frame that is left."""
-        values, points, mask, kinds = frames
+        model, (values, points, mask, kinds) = self.surrogate.model, frames
         inputs = self._noisy(values[:, :-1], batch, epoch)
         fed, together = self.schedule.self_fed(epoch), self.config.frames_at_once
         found = [model.rollout(inputs[:, 0], points, batch.times[1 : fed + 1].tolist(), mask, kinds)[:, 1:]] if fed else []
         left = inputs[:, fed:]
         for part in left.split(together or len(left[0]), dim=1) if len(left[0]) else ():
-            steps = _recomputed if together else Stepwise.following
-            found.append(steps(model, part, points, mask, kinds))
+            steps = partial(_recomputed, model) if together else model.following
+            found.append(steps(part, points, mask, kinds))
         return torch.cat(found, dim=1)
 
     def _noisy(self, values: Float[Tensor, "batch time point channel"], batch: Batch, epoch: int) -> Tensor:
@@ -107,6 +108,6 @@ def _shifted_on_purpose() -> Iterator[None]:
         yield
 
 
-def _recomputed(model: Stepwise, *arguments: Tensor | None) -> Tensor:
+def _recomputed(model: Model, *arguments: Tensor | None) -> Tensor:
     """`following` that keeps nothing of its inside for the backward pass, but computes it again."""
     return checkpoint(model.following, *arguments, use_reentrant=False)  # pyright: ignore[reportReturnType]

@@ -21,10 +21,10 @@ class Schedule:
 
     def __init__(self, config: TrainConfig, model: ModelConfig, num_frames: int, even: bool) -> None:
         self.config, self.num_frames, self.even = config, num_frames, even
-        self.task: str = getattr(model, "task", "rollout")
-        self.spans = spans(model.stages, config.epochs, config.stages)
-        longest = max((stage.frames for stage in model.stages), default=1)
-        if (model.stages or config.feeding != "rollout") and (not even or num_frames < longest):
+        self.task, stages = model.task, model.abilities.stages
+        self.spans = spans(stages, config.epochs, config.stages)
+        longest = max((stage.frames for stage in stages), default=1)
+        if (stages or config.feeding != "rollout") and (not even or num_frames < longest):
             raise ConfigError(
                 f"train: such a training needs evenly spaced frames, at least {longest} of them; the data have {num_frames}"
                 f"{'' if even else ', unevenly spaced'}. Choose other data, or train.feeding='rollout' of another model."

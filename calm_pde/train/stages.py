@@ -9,7 +9,6 @@ from typing import NamedTuple
 from calm_pde.errors import ConfigError
 from calm_pde.models import Model
 from calm_pde.models.contract import Stage
-from calm_pde.models.staged import Staged
 
 
 class Span(NamedTuple):
@@ -46,7 +45,7 @@ def spans(stages: Sequence[Stage], epochs: int, shares: Sequence[float]) -> tupl
 
 def freeze(model: Model, stage: Stage | None) -> None:
     """What learns in a stage gets gradients, all else none; those of the stage before are gone."""
-    if stage is None or not isinstance(model, Staged):
+    if stage is None:
         return
     model.zero_grad(set_to_none=True)
     model.requires_grad_(False)

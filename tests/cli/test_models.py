@@ -6,6 +6,8 @@ from calm_pde.cli import main
 from calm_pde.models import MODELS
 from calm_pde.models.size import num_parameters
 
+TOLD = {"calm": "bakes", "aroma": "stages", "fno": "frame to frame"}
+
 
 def test_every_model_is_shown_with_sizes_and_abilities(capsys):
     main(["models"])
@@ -16,5 +18,6 @@ def test_every_model_is_shown_with_sizes_and_abilities(capsys):
         forms = [config.preset(name).abilities._asdict() for name in config.presets]
         able = {name.replace("_", " ") for form in forms for name, value in form.items() if value}
         assert {line[1] for line in lines} - {""} == able
+        assert TOLD.get(kind) in {None, *able}
         assert [line[2] for line in lines if line[2]] == list(config.presets)
         assert lines[0][3] == f"{num_parameters(config.preset(lines[0][2]).build()):,}"

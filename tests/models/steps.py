@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from calm_pde.errors import InputError
-from calm_pde.models import MODELS, ModelConfig
-from calm_pde.models.stepwise import Stepwise
+from calm_pde.models import MODELS
+from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 
 KIND = "steps"
 
 
-class StepsConfig(ModelConfig):
+class StepsConfig(StepwiseConfig):
     width: int = 6
 
     def build(self, mesh: Any = None, seed: int = 0) -> Steps:

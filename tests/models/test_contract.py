@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from calm_pde.errors import InputError
+from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS
-from calm_pde.models.stepwise import Stepwise
+from calm_pde.models.draws import Draws
+from calm_pde.records.inputs import Frames
 from calm_pde.surrogate.surrogate import Surrogate
 from tests.clouds import random_cloud, relative_error
 from tests.models.contract import CASES, own_meshes, shared_mesh, surrogate_of
@@ -125,7 +126,7 @@ def test_only_whole_frames_are_answered(case):
 @step_by_step
 def test_later_frames_come_from_earlier_ones(case):
     model, call = case.build().double(), shared_mesh(case)
-    if not isinstance(model, Stepwise):
+    if not model.config.abilities.frame_to_frame:
         pytest.skip("steps in its own latent space")
     rolled = model.rollout(**call, times=[1.0, 2.0])
     assert torch.equal(rolled[:, 0], call["values"])
@@ -202,7 +203,7 @@ def test_queries_are_refused_where_there_is_no_answer(case):
 
 @every_model
 def test_what_is_declared_is_true(case):
-    """Free queries, times between frames, a baked form and a look inside: an answer, or a refusal by name."""
+    """Free queries, times between frames, a baked form and single steps: an answer, or a refusal by name."""
     model, call = case.build().double().eval(), shared_mesh(case)
     able = model.config.abilities
     assert (able.irregular_points, able.free_queries, able.any_times) == (case.scattered, case.queries, case.any_time)
@@ -220,8 +221,43 @@ def test_what_is_declared_is_true(case):
     else:
         with pytest.raises(InputError, match=f"bake: expected a model that can bake, got {model.config.title}"):
             model.bake(call["points"])
+    if able.frame_to_frame:
+        torch.testing.assert_close(model.following(state[0][:, None], state[1], **kinds), model(**call, num_steps=1))
+    else:
+        with pytest.raises(InputError, match=f"expected a model that can go from frame to frame, got {model.config.title}"):
+            model.following(state[0][:, None], state[1])
     first = model.rollout(*state, [1.0], **kinds)[:, 0]
     assert able.reconstructs != torch.equal(first, state[0])
+
+
+@every_model
+def test_stages_are_declared_or_refused_by_name(case):
+    """Every stage has a part that learns and a loss per window of its length."""
+    model, call = case.build().double(), shared_mesh(case)
+    for name, frames in model.config.abilities.stages:
+        windows = Frames(call["values"][:, None].expand(-1, frames, -1, -1), call["points"])
+        losses = model.stage_losses(name, windows, Draws([[place] for place in range(3)]))
+        assert losses.shape == (3,)
+        losses.sum().backward()
+        assert any(weight.grad is not None for weight in model.part(name).parameters())
+    if not model.config.abilities.stages:
+        windows = Frames(call["values"][:, None], call["points"])
+        for ask in (lambda: model.part("one"), lambda: model.stage_losses("one", windows, Draws([[0]]))):
+            with pytest.raises(InputError, match=f"can learn in stages, got {model.config.title}, which can't"):
+                ask()
+
+
+@every_model
+def test_every_configuration_says_its_task(case):
+    """Those that can learn rollouts alone write no word of it, and refuse another one."""
+    config = case.build().config
+    assert config.task == "rollout"
+    if case.name == "calm":
+        assert type(config).model_validate(case.config | {"task": "steady"}).task == "steady"
+        return
+    assert "task" not in config.model_dump()
+    with pytest.raises(ConfigError, match=r"task.*'rollout'"):
+        type(config).model_validate(case.config | {"task": "steady"})
 
 
 @every_model

@@ -13,6 +13,8 @@ from rich.console import Console
 from calm_pde.data.writing import write
 from calm_pde.errors import ConfigError
 from calm_pde.metrics.relative_l2 import relative_l2
+from calm_pde.models import Model
+from calm_pde.models.contract import Abilities
 from calm_pde.records.batch import Batch
 from calm_pde.train.config import Recipe
 from calm_pde.train.curriculum import linear_length, self_fed
@@ -138,6 +140,36 @@ def test_chunks_of_frames_change_nothing(together: int, tmp_path: Path) -> None:
 def test_a_model_without_single_steps_says_what_to_use(feeding: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"train\.feeding: '{feeding}' is for .* calm does not\. Use 'rollout'"):
         _trainer(tmp_path, model=MODEL, feeding=feeding)
+
+
+class _Borrowed(Model):
+    """Steps inside, and no class of theirs: what it can do is what its configuration says."""
+
+    def __init__(self, config: steps.StepsConfig, seed: int) -> None:
+        super().__init__()
+        self.config, self.inner = config, steps.Steps(config, seed)
+
+    def forward(self, values, points, num_steps=None, queries=None, mask=None, node_type=None):
+        return self.inner(values, points, num_steps, queries, mask, node_type)
+
+    def rollout(self, values, points, times, mask=None, node_type=None):
+        return self.inner.rollout(values, points, times, mask, node_type)
+
+    def following(self, states, points, mask=None, node_type=None):
+        return self.inner.following(states, points, mask, node_type)
+
+
+@pytest.mark.parametrize("together", [None, 2])
+def test_what_a_model_declares_is_asked_and_not_its_class(together: int | None, tmp_path: Path, monkeypatch) -> None:
+    found = []
+    for make in (steps.Steps, _Borrowed):
+        monkeypatch.setattr(steps.StepsConfig, "build", lambda config, mesh=None, seed=0, make=make: make(config, seed))
+        trainer = _trainer(tmp_path, feeding="prefix", frames_at_once=together)
+        found.append(trainer.objective.losses(_batch(trainer, 4), 4))
+    assert torch.equal(*found)
+    monkeypatch.setattr(steps.StepsConfig, "abilities", Abilities())
+    with pytest.raises(ConfigError, match="for models that go from frame to frame"):
+        _trainer(tmp_path, feeding="prefix")
 
 
 @pytest.mark.parametrize("feeding", ["prefix", "truth"])

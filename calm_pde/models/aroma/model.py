@@ -15,13 +15,13 @@ from calm_pde.models.aroma.dynamics import Dynamics, DynamicsConfig
 from calm_pde.models.aroma.practice import PRACTICE
 from calm_pde.models.aroma.presets import PRESETS
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
-from calm_pde.models.contract import Mesh, ModelConfig, Stage
+from calm_pde.models.contract import Abilities, Mesh, Model, ModelConfig, Stage
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.draws import Draws
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.staged import Frames, Staged
 from calm_pde.models.stepwise import whole_frames
+from calm_pde.records.inputs import Frames
 from calm_pde.types import Float, Tensor
 
 
@@ -31,7 +31,6 @@ class AromaConfig(ModelConfig):
     title: ClassVar[str] = "AROMA"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     practice: ClassVar[Practice] = PRACTICE
-    stages: ClassVar[tuple[Stage, ...]] = (Stage("autoencoder", 1), Stage("dynamics", 2))
 
     autoencoder: AutoencoderConfig
     dynamics: DynamicsConfig = DynamicsConfig()
@@ -44,6 +43,10 @@ class AromaConfig(ModelConfig):
             raise ValueError("aroma is not told the kinds of points; leave node_types out")
         return self
 
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(stages=(Stage("autoencoder", 1), Stage("dynamics", 2)))
+
     def latent_numbers(self, num_points: int) -> int:
         return self.autoencoder.num_tokens * self.autoencoder.latent_channels
 
@@ -51,7 +54,7 @@ class AromaConfig(ModelConfig):
         return Aroma(self, seed)
 
 
-class Aroma(Staged):
+class Aroma(Model):
     """u(t) = decode(z(t)), z(t + 1) refined from noise given z(t), z(0) the mean of encode(u(0)); whole frames only."""
 
     def __init__(self, config: AromaConfig, seed: int = 0) -> None:

@@ -60,7 +60,7 @@ class FfnoConfig(LatentGridConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(irregular_points=self.form == "points", free_queries=self.form == "points")
+        return super().abilities._replace(irregular_points=self.form == "points", free_queries=self.form == "points")
 
     def latent_numbers(self, num_points: int) -> int:
         """On a grid its points, since each of its layers keeps modes along one axis alone."""

@@ -13,7 +13,7 @@ from calm_pde.models import MODELS
 from calm_pde.models.aroma.model import Aroma, AromaConfig
 from calm_pde.models.draws import Draws
 from calm_pde.models.size import num_parameters
-from calm_pde.models.staged import Frames
+from calm_pde.records.inputs import Frames
 from tests.clouds import random_cloud, relative_error
 from tests.models.aroma import aroma_oracle as oracle
 
