@@ -12,7 +12,7 @@ from pydantic import model_validator
 
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box
-from calm_pde.records.description import Description, Field, LaterNames
+from calm_pde.records.description import Description, Field, Spelling
 from calm_pde.records.trajectory import Trajectory
 
 FORMAT = "calm-pde data"
@@ -21,7 +21,7 @@ TYPES = {"points": np.float64, "cells": np.int32, "node_type": np.int32, "parame
 _UNHASHED = ("versions", "created", "host")  # of the provenance: they say where a file was made, not what is in it
 
 
-class Header(LaterNames):
+class Header(Spelling):
     """How a data file spells its description, in `/header`; docs/data_format.md specifies it."""
 
     format: Literal["calm-pde data"] = "calm-pde data"
@@ -57,24 +57,6 @@ class Header(LaterNames):
     def box(self) -> Box:
         return Box(self.lower, self.upper, self.periodic)
 
-    def described(self, times: np.ndarray, mesh: dict[str, Any]) -> Description:
-        """The description that it spells, with the times and the shared mesh, which stand beside it."""
-        return Description(
-            name=self.name,
-            fields=self.fields,
-            box=self.box,
-            times=times,
-            node_types=self.node_types,
-            features=self.features,
-            targets=self.targets,
-            parameters=self.parameters,
-            conserved=self.conserved,
-            grid_shape=self.grid_shape,
-            provenance=self.provenance,
-            **self.later_names,
-            **mesh,
-        )
-
     def written(self) -> bytes:
         """As it stands in the file."""
         return self.model_dump_json(exclude=self.unwritten).encode()
@@ -87,27 +69,9 @@ class Header(LaterNames):
 
 
 def header_of(description: Description) -> Header:
-    box = description.box
-    later = any((description.signals, description.prescribed, description.symmetries))
-    return Header(
-        version=2 if later else 1,
-        name=description.name,
-        fields=description.fields,
-        lower=tuple(box.lower),
-        upper=tuple(box.upper),
-        periodic=description.periodic,
-        shared_mesh=description.shared_mesh,
-        node_types=description.node_types,
-        features=description.features,
-        targets=description.targets,
-        parameters=description.parameters,
-        signals=description.signals,
-        prescribed=description.prescribed,
-        symmetries=description.symmetries,
-        conserved=description.conserved,
-        grid_shape=description.grid_shape,
-        provenance=json.loads(json.dumps(description.provenance, default=str)),
-    )
+    provenance = json.loads(json.dumps(description.provenance, default=str))
+    version = 2 if any((description.signals, description.prescribed, description.symmetries)) else 1
+    return Header(**description.spelled, version=version, shared_mesh=description.shared_mesh, provenance=provenance)
 
 
 def digest(arrays: dict[str, np.ndarray]) -> bytes:

@@ -37,7 +37,7 @@ class DataFile:
     def description(self) -> Description:
         """What the file says of itself, with the shared mesh where there is one."""
         mesh = {name: self._whole(name) for name in self.mesh_arrays if self.header.shared_mesh}
-        return self.header.described(self.times, mesh)
+        return self.header.described(self.header.box, self.times, provenance=self.header.provenance, **mesh)
 
     @property
     def mesh_arrays(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy as np
 from calm_pde.config import Config
 from calm_pde.geometry import Box, periodic_axes
 from calm_pde.records.symmetry import Symmetry
+
+_NOT_ALIKE = ("box", "times", "points", "cells", "node_type", "provenance")  # of a description, in the files that spell it
 
 
 class Field(Config):
@@ -23,21 +25,22 @@ class Field(Config):
         return f"{self.name} [{self.unit}]" if self.unit else self.name
 
 
-class LaterNames(Config):
-    """Names that came after the first files were written: a file tells of them only where there are some."""
+class Spelling(Config):
+    """A description as a file says it; of the names that came after the first files it tells only where there are some."""
 
     signals: tuple[str, ...] = ()
     prescribed: tuple[str, ...] = ()
     symmetries: tuple[Symmetry, ...] = ()
 
     @property
-    def later_names(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in LaterNames.model_fields}
-
-    @property
     def unwritten(self) -> set[str]:
         """Those of them that are empty."""
-        return {name for name, value in self.later_names.items() if not value}
+        return {name for name in Spelling.model_fields if not getattr(self, name)}
+
+    def described(self, box: Box, times: np.ndarray, **more: Any) -> Description:
+        """What is spelled; box, times and mesh stand in each file in its own way."""
+        alike = {part.name: getattr(self, part.name) for part in fields(Description) if part.name not in _NOT_ALIKE}
+        return Description(box=box, times=times, **alike, **more)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Description:
     Files spell it in their own way, and become one as they are read.
 
     Args:
-        name: empty where a surrogate folder does not tell it.
+        name: empty where an old surrogate folder does not tell it.
         times: (time,) physical and strictly increasing; one entry for a steady problem.
         points: (point, dim) physical, where one mesh serves all; None where every trajectory brings its own.
         cells: (cell, corner) of the shared mesh, where known.
@@ -61,7 +64,8 @@ class Description:
         symmetries: the maps that turn every solution into another one.
         conserved: fields whose integral over the domain stays constant.
         grid_shape: the axes of a structured mesh whose points come in row-major order.
-        provenance: solver or source, settings, seed, versions.
+        provenance: where what it stands in is from: of data the solver or source, settings, seed, versions; of a surrogate the
+            recipe, the fingerprint of its data, seed, versions.
     """
 
     name: str
@@ -103,6 +107,12 @@ class Description:
     def spacing(self) -> float:
         """The length of one frame: the median difference of the times; 1 for a steady problem."""
         return 1.0 if self.steady else float(np.median(np.diff(self.times)))
+
+    @property
+    def spelled(self) -> dict[str, Any]:
+        """What all files say of it in the same words, and its box by the corners."""
+        alike = {name: value for name, value in vars(self).items() if name not in _NOT_ALIKE}
+        return alike | {"lower": tuple(self.box.lower), "upper": tuple(self.box.upper), "periodic": self.periodic}
 
     def of(self, names: Sequence[str], frame_stride: int = 1) -> Description:
         """The part of the data set with these fields, in this order, all of them targets, and every so many-th frame."""

@@ -128,7 +128,7 @@ class Findings:
     @property
     def trained_until(self) -> float | None:
         """The trained horizon, physical, from the initial state."""
-        return float(self.surrogate.description.times[-1]) if self.surrogate.task == "rollout" else None
+        return float(self.surrogate.frame_times[-1]) if self.surrogate.task == "rollout" else None
 
     @cached_property
     def ranked(self) -> list[tuple[int, Rank | None]]:

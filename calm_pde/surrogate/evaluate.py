@@ -283,7 +283,7 @@ def check_times(surrogate: Surrogate, file: DataFile) -> None:
     if (task == "rollout" and frames < 2) or (task == "steady" and frames > 1):
         wanted = "at least 2 frames, the first of which is given" if task == "rollout" else "a steady problem, one frame"
         raise FileError(file.path, f"the surrogate needs {wanted}, got {frames}", part="times", fix="Choose another file.")
-    trained, asked = surrogate.description.times[-1], float(file.times[-1] - file.times[0])
+    trained, asked = surrogate.frame_times[-1], float(file.times[-1] - file.times[0])
     if task == "rollout" and asked > trained * (1 + 1e-6) and file.fingerprint != surrogate.description.provenance.get("data"):
         warnings.warn(
             f"{file.path}: its times reach {asked:g} after the first; the surrogate was trained to {trained:g}.",

@@ -64,13 +64,14 @@ def _described(surrogate: Surrogate, name: str, origin: dict[str, Any], **more: 
     recipe = trained.provenance.get("recipe")
     known |= {"recipe": recipe["name"]} if isinstance(recipe, dict) and "name" in recipe else {}
     named = {"kind": surrogate.card.kind, "weights": digest(weights).hex(), **known}
+    of_input: dict[str, Any] = {"parameters": (), "conserved": (), "grid_shape": None} | more
     return replace(
         trained,
         name=f"{name}, predicted",
         times=np.zeros(1),
         features=trained.features if surrogate.task == "steady" else (),
         provenance={"source": "predicted", "surrogate": named, "input": origin},
-        **more,
+        **of_input,
     )
 
 

@@ -21,7 +21,7 @@ from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
 from calm_pde.records.arrays import check_plain
 from calm_pde.records.batch import Batch
-from calm_pde.records.description import Description, Field, LaterNames
+from calm_pde.records.description import Description, Field, Spelling
 from calm_pde.records.inputs import Inputs
 from calm_pde.surrogate.translator import Translator
 from calm_pde.types import Float, Tensor
@@ -31,7 +31,10 @@ _ROUNDING = 1e-6  # of a value: what float32 may have done to a channel that is 
 _WHOLE = 1e-6  # of a frame, or of a time in frames beyond the first: what is so near to a whole number of frames is one
 
 
-class Card(LaterNames):
+_LATER = ("name", "targets", "parameters", "conserved", "grid_shape", "times")  # in a folder where there is something to tell
+
+
+class Card(Spelling):
     """What stands in surrogate.json beside the weights; it spells the description of the data too."""
 
     kind: str
@@ -51,6 +54,13 @@ class Card(LaterNames):
     metrics: dict[str, Any] = {}  # noqa: RUF012
     provenance: dict[str, Any] = {}  # noqa: RUF012
     """Recipe, data fingerprint, seed, versions."""
+    name: str = ""
+    targets: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    conserved: tuple[str, ...] = ()
+    grid_shape: tuple[int, ...] | None = None
+    times: tuple[float, ...] = ()
+    """Physical times of the frames, as the data have them."""
 
     @property
     def box(self) -> Box:
@@ -58,17 +68,13 @@ class Card(LaterNames):
 
     @property
     def description(self) -> Description:
-        """What the surrogate knows of the data that it was trained on; its times are those of evenly spaced frames."""
-        return Description(
-            name="",
-            fields=self.fields,
-            box=self.box,
-            times=self.spacing * np.arange(self.num_frames),
-            node_types=self.node_types,
-            features=self.features,
-            provenance=self.provenance,
-            **self.later_names,
-        )
+        """The data that the surrogate was trained on; of an old folder the times are those of evenly spaced frames."""
+        times = np.array(self.times) if self.times else self.spacing * np.arange(self.num_frames)
+        return self.described(self.box, times, provenance=self.provenance)
+
+    @property
+    def unwritten(self) -> set[str]:
+        return super().unwritten | {name for name in _LATER if not getattr(self, name)}
 
     def written(self) -> dict[str, Any]:
         """As it stands in the file."""
@@ -84,24 +90,16 @@ def card_of(
 ) -> Card:
     """The card of a model trained on a data set."""
     description = dataset.description
-    box = description.box
     return Card(
         kind=kind,
         model=config.model_dump(mode="json"),
-        fields=description.fields,
-        features=description.features,
-        lower=tuple(box.lower),
-        upper=tuple(box.upper),
-        periodic=description.periodic,
         spacing=description.spacing,
         num_frames=len(description.times),
+        times=tuple(description.times.tolist()),
         statistics=statistics[0],
         feature_statistics=statistics[1],
-        node_types=description.node_types,
-        signals=description.signals,
-        prescribed=description.prescribed,
-        symmetries=description.symmetries,
         provenance=provenance,
+        **description.spelled,
     )
 
 
@@ -113,15 +111,15 @@ class Surrogate:
 
     def __init__(self, model: Model, card: Card) -> None:
         self.model, self.card, self.description = model, card, card.description
-        self.translator = Translator(model.config, card.statistics, card.feature_statistics)
+        self.translator = Translator(model.config, card.statistics, card.spacing, card.feature_statistics)
 
     def __repr__(self) -> str:
-        card = self.card
-        task = f"{card.num_frames - 1} frames of {card.spacing:g} each" if self.task == "rollout" else self.task
-        error = card.metrics.get("validation")
+        data, frame = self.description, self.translator.spacing
+        task = f"{len(data.times) - 1} frames of {frame:g} each" if self.task == "rollout" else self.task
+        error = self.card.metrics.get("validation")
         words = [
-            f"{card.kind} of {num_parameters(self.model):,} parameters",
-            f"{', '.join(map(str, card.fields))} in {card.box.dim}-D",
+            f"{self.card.kind} of {num_parameters(self.model):,} parameters",
+            f"{', '.join(map(str, data.fields))} in {data.box.dim}-D",
             task,
             *([f"validation error {error:.4f}"] if error is not None else []),
         ]
@@ -134,6 +132,11 @@ class Surrogate:
     @property
     def takes_node_types(self) -> bool:
         return self.translator.takes_node_types
+
+    @property
+    def frame_times(self) -> np.ndarray:
+        """Evenly spaced frames, as many as in training: physical, from the initial state, which is the first."""
+        return self.translator.spacing * np.arange(len(self.description.times))
 
     @property
     def device(self) -> torch.device:
@@ -233,12 +236,13 @@ class Surrogate:
             return {"num_steps": len(steps)}, slice(None)
         if self.model.config.abilities.any_times:
             return {"times": steps}, slice(None)
+        frame = self.translator.spacing
         for step in steps:
             if step != round(step):
                 raise InputError(
                     "times",
-                    expected=f"whole frames, multiples of {self.card.spacing:g}, since {self.card.kind} has no others",
-                    got=f"{step * self.card.spacing:g}, which is {step:g} frames",
+                    expected=f"whole frames, multiples of {frame:g}, since {self.card.kind} has no others",
+                    got=f"{step * frame:g}, which is {step:g} frames",
                     fix=f"Ask at whole frames, or train a model that is continuous in time ({OURS}).",
                 )
         return {"num_steps": round(steps[-1])}, [round(step) - 1 for step in steps]
@@ -250,7 +254,7 @@ class Surrogate:
                 raise InputError("times", expected="none of a surrogate without time", got=str(times), fix="Leave times out.")
             return np.zeros(0)
         if times is None:
-            return self.description.times[1:]
+            return self.frame_times[1:]
         found = _numbers("times", times)
         if found.ndim != 1 or not len(found) or (np.diff(found, prepend=0.0) <= 0).any():
             raise InputError(
@@ -264,28 +268,28 @@ class Surrogate:
 
     def _check_apart(self, times: np.ndarray) -> None:
         """Times that are the same frame but for rounding are refused in the numbers that were given."""
-        steps = self.in_frames(times)
+        steps, frame = self.in_frames(times), self.translator.spacing
         for place, (early, late) in enumerate(itertools.pairwise([0.0, *steps])):
             if late <= early:
                 before = [0.0, *times.tolist()][place]
                 raise InputError(
                     "times",
-                    expected=f"times at least {2 * _WHOLE * max(1.0, late) * self.card.spacing:.3g} apart, and from 0",
+                    expected=f"times at least {2 * _WHOLE * max(1.0, late) * frame:.3g} apart, and from 0",
                     got=f"{before!r} and {float(times[place])!r}",
-                    fix=f"A frame takes {self.card.spacing:g}, and what is nearer counts as rounding; leave one of them out.",
+                    fix=f"A frame takes {frame:g}, and what is nearer counts as rounding; leave one of them out.",
                 )
 
     def in_frames(self, times: np.ndarray) -> list[float]:
         """Physical times from the initial state in frames; what is a whole number but for rounding is one."""
-        steps = (times / self.card.spacing).tolist()
+        steps = (times / self.translator.spacing).tolist()
         return [float(round(step)) if abs(step - round(step)) < _WHOLE * max(1, step) else step for step in steps]
 
     def _steps(self, times: Sequence[float] | np.ndarray | None) -> list[float]:
         """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
-        steps, last = self.in_frames(self.asked_times(times)), self.card.num_frames - 1
+        steps, last, frame = self.in_frames(self.asked_times(times)), len(self.description.times) - 1, self.translator.spacing
         if steps and steps[-1] > last * (1 + 1e-6):
             warnings.warn(
-                f"times reach {steps[-1] * self.card.spacing:g}; the surrogate was trained to {last * self.card.spacing:g} "
+                f"times reach {steps[-1] * frame:g}; the surrogate was trained to {last * frame:g} "
                 "after the initial state, and errors may grow beyond.",
                 TrainingRangeWarning,
                 stacklevel=3,

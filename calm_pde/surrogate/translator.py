@@ -20,11 +20,13 @@ class Translator:
     Args:
         model: tells what is given to it.
         statistics: of the fields, in training.
+        spacing: the physical time of one frame.
         feature_statistics: of the features of a steady problem; None where it is given the coordinates.
     """
 
     model: ModelConfig
     statistics: Statistics
+    spacing: float
     feature_statistics: Statistics | None = None
 
     @property

@@ -289,6 +289,32 @@ def test_what_it_was_trained_on_is_one_description(tmp_path):
             assert {name: getattr(known, name) for name in later} == dict.fromkeys(later, ()) | more
 
 
+def test_a_description_survives_the_folder_and_an_old_folder_knows_less(surrogate, tmp_path):
+    """What a folder did not say before is left out of it where there is nothing to say, so an old one is written as it was."""
+    told = {"name": "waves", "targets": ("v",), "parameters": ("phase",), "conserved": ("u",), "grid_shape": (5, 8)}
+    told |= {"times": (3.0, 3.5, 4.0, 4.5, 5.5)}
+    small_surrogate(**told).save(tmp_path / "new")
+    surrogate.save(tmp_path / "old")
+    content = {name: json.loads((tmp_path / name / "surrogate.json").read_text()) for name in ("new", "old")}
+    assert content["new"].keys() - content["old"].keys() == told.keys()
+    new, old = (Surrogate.load(tmp_path / name) for name in ("new", "old"))
+    assert {name: getattr(new.description, name) for name in told} | {"times": tuple(new.description.times)} == told
+    known = old.description
+    assert (known.name, known.targets, known.parameters, known.conserved, known.grid_shape) == ("", (), (), (), None)
+    for known in (new, old):  # a frame is a frame, wherever the data begin and however uneven they are
+        assert repr(known).endswith("u [m/s], v in 2-D; 4 frames of 0.5 each)")
+        np.testing.assert_array_equal(known.asked_times(), [0.5, 1.0, 1.5, 2.0])
+        np.testing.assert_array_equal(known.solve(STATE, POINTS, [0.3, 2.0]), surrogate.solve(STATE, POINTS, [0.3, 2.0]))
+
+
+def test_frames_are_as_long_as_the_folder_says():
+    """To the last bit, which the median difference of evenly spaced times may miss."""
+    odd = small_surrogate(spacing=0.7370909, num_frames=12)
+    assert odd.description.spacing != 0.7370909
+    assert odd.in_frames(np.array([0.3, 5.0])) == [0.3 / 0.7370909, 5.0 / 0.7370909]
+    np.testing.assert_array_equal(odd.asked_times(), 0.7370909 * np.arange(1, 12))
+
+
 def test_queries_that_started_on_a_mesh_load_without_it(tmp_path):
     small = small_surrogate()
     content = small.card.model | {"encoder": small.card.model["encoder"] | {"mesh_prior": [True]}}
