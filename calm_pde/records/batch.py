@@ -19,7 +19,7 @@ class Batch:
         times: in frames, from each window's own start.
         points: in unit coordinates; with a batch axis where each trajectory has its own mesh.
         mask: True where a point is real, where meshes differ in size; None where all points are.
-        node_type: the data file's code of each point.
+        node_type: the data file's code of each point, (point,) or (batch, point).
         samples: which trajectory of the file each entry is.
         starts: the first frame of each window.
     """
@@ -30,7 +30,7 @@ class Batch:
     samples: Int[Tensor, "batch"]
     starts: Int[Tensor, "batch"]
     mask: Bool[Tensor, "batch point"] | None = None
-    node_type: Int[Tensor, "*cloud point"] | None = None
+    node_type: Int[Tensor, "..."] | None = None
     features: Float[Tensor, "batch point feature"] | None = None
     parameters: Float[Tensor, "batch parameter"] | None = None
 

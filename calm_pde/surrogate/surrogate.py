@@ -22,7 +22,6 @@ from calm_pde.models.size import num_parameters
 from calm_pde.records.arrays import check_plain
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Description, Field, Spelling
-from calm_pde.records.inputs import Inputs
 from calm_pde.surrogate.translator import Translator
 from calm_pde.types import Float, Tensor
 
@@ -209,12 +208,24 @@ class Surrogate:
             return self._solve_list(initial, points, times, queries, node_type, allow_nonfinite)
         cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
         state = self._state(initial, points)
-        single = state.ndim == 2
-        given = Inputs(state[None] if single else state, cloud, node_type=self._kinds(node_type))
+        given = self.translator.inputs(self._batch(state, cloud, self._codes(node_type)), self.dtype)
         wanted, places = self._asked(self._steps(times))
         with torch.no_grad():
             found = self.model(given.values, given.points, queries=asked, **given.told, **wanted)[:, places]
-        return self._answer(found, times, single, allow_nonfinite)
+        return self._answer(found, times, state.ndim == 2, allow_nonfinite)
+
+    def _batch(self, state: Tensor, points: Tensor, node_type: Tensor | None = None) -> Batch:
+        """What a user gives as a data set would: windows of one frame, of which a steady problem tells its features alone."""
+        states, steady = state if state.ndim == 3 else state[None], self.task == "steady"
+        return Batch(
+            fields=states[:, None, :, :0] if steady else states[:, None],
+            times=torch.zeros(1),
+            points=points,
+            samples=torch.arange(len(states)),
+            starts=torch.zeros(len(states), dtype=torch.int64),
+            node_type=node_type,
+            features=states if steady else None,
+        )
 
     def _answer(self, found: Tensor, times: Any, single: bool, allow_nonfinite: bool) -> np.ndarray:
         """What the model says, (batch, time, query, channel), in physical units."""
@@ -297,7 +308,7 @@ class Surrogate:
         return steps
 
     def _state(self, initial: Any, points: Any) -> Tensor:
-        """What the model is given of a user's initial state, or of features, once they are found fit."""
+        """A user's initial state, or features, physical, once they are found fit."""
         stats, names = self.translator.given_statistics, self.description.fields
         if self.task == "steady":
             if initial is None:
@@ -314,14 +325,27 @@ class Surrogate:
                 fix="Give one value per point and channel, in physical units.",
             )
         if stats is None:
-            return self._unit("initial", values)
+            self._check_coordinates(values, np.asarray(points, dtype=np.float64))
+            return self._tensor(values)
         low, high = np.array(stats.lowest), np.array(stats.highest)
         room = _SLACK * (high - low) + _ROUNDING * np.maximum(np.abs(low), np.abs(high))
         outside = np.flatnonzero(((values < low - room) | (values > high + room)).reshape(-1, channels).any(axis=0))
         if len(outside):
             which = ", ".join(names[place].name for place in outside)
             warnings.warn(f"initial: {which} leaves the range seen in training.", TrainingRangeWarning, stacklevel=3)
-        return self.translator.given(self._tensor(values))
+        return self._tensor(values)
+
+    def _check_coordinates(self, initial: np.ndarray, points: np.ndarray) -> None:
+        """A model that is given coordinates is given those of its points."""
+        box, fits = self.description.box, points.ndim == 2 or points.shape == initial.shape
+        away = _ROUNDING * (np.array(box.upper) - np.array(box.lower)) + _ROUNDING * np.abs(points)
+        if not fits or (np.abs(initial - points) > away).any():
+            raise InputError(
+                "initial",
+                expected="none, or the points themselves, since the surrogate was trained on coordinates alone",
+                got="others" if fits else f"shape {initial.shape} for points of shape {points.shape}",
+                fix="Leave initial out.",
+            )
 
     def _unit(self, name: str, points: Any) -> Tensor:
         values, dim = _numbers(name, points), self.description.box.dim
@@ -337,12 +361,16 @@ class Surrogate:
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=self.dtype, device=self.device)
 
-    def _kinds(self, node_type: Any) -> Tensor | None:
+    def _codes(self, node_type: Any) -> Tensor | None:
+        """Node types that a user names: unlike those of a file, they are never left aside."""
         if node_type is None:
             return None
         values = _numbers("node_type", node_type)
         if (values != np.round(values)).any():
             raise InputError("node_type", expected="whole numbers", got="fractions", fix="Give the code of each point.")
+        if not self.takes_node_types:
+            fix = "Leave node_type out."
+            raise InputError("node_type", expected="none, since the surrogate was trained without", got="some", fix=fix)
         return torch.as_tensor(values, dtype=torch.int64, device=self.device)
 
     def _solve_list(
@@ -370,19 +398,19 @@ class BakedSurrogate:
     """A surrogate on one mesh: `fast.solve(initial, times)`."""
 
     def __init__(self, surrogate: Surrogate, points: Any, queries: Any, node_type: Any) -> None:
-        self.surrogate, self.points = surrogate, np.asarray(points)
+        self.surrogate, self._cloud = surrogate, surrogate._unit("points", points)
+        self.points = np.array(points)
         asked = None if queries is None else surrogate._unit("queries", queries)
-        self.baked = surrogate.model.bake(surrogate._unit("points", points), asked, node_type=surrogate._kinds(node_type))
+        self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate._codes(node_type))
 
     def solve(
         self, initial: Any, times: Sequence[float] | np.ndarray | None = None, allow_nonfinite: bool = False
     ) -> np.ndarray:
         """As `Surrogate.solve`, on the points and queries that were baked."""
-        state = self.surrogate._state(initial, self.points)
-        single = state.ndim == 2
-        asked, _ = self.surrogate._asked(self.surrogate._steps(times))
-        found = self.baked(state[None] if single else state, **asked)
-        return self.surrogate._answer(found, times, single, allow_nonfinite)
+        surrogate, state = self.surrogate, self.surrogate._state(initial, self.points)
+        given = surrogate.translator.inputs(surrogate._batch(state, self._cloud), surrogate.dtype)
+        asked, _ = surrogate._asked(surrogate._steps(times))
+        return surrogate._answer(self.baked(given.values, **asked), times, state.ndim == 2, allow_nonfinite)
 
 
 def check_answer(answer: np.ndarray, times: np.ndarray, sample: int | None = None) -> None:

@@ -15,7 +15,7 @@ from calm_pde.types import Float, Int, Tensor
 
 @dataclass(frozen=True)
 class Translator:
-    """Between data and a model: training, validation, evaluation, prediction and report all go through here.
+    """Between data and a model: training, validation, evaluation, prediction, solving and report all go through here.
 
     Args:
         model: tells what is given to it.
@@ -63,7 +63,7 @@ class Translator:
         values = self.statistics.normalized(batch.fields.to(dtype))
         return Frames(values, batch.points.to(dtype), batch.mask, self.kinds(batch.node_type))
 
-    def kinds(self, node_type: Int[Tensor, "*cloud point"] | None) -> Int[Tensor, "*cloud point"] | None:
+    def kinds(self, node_type: Int[Tensor, "..."] | None) -> Int[Tensor, "..."] | None:
         """The node types of the data, where the model takes them."""
         return node_type if self.takes_node_types else None
 

@@ -14,6 +14,7 @@ from calm_pde.data.writing import write
 from calm_pde.errors import InputError
 from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Inputs
+from calm_pde.surrogate.translator import Translator
 from tests.data.sets import own_source, shared_source
 from tests.surrogate.test_surrogate import BOX, one_thread, small_surrogate  # noqa: F401
 
@@ -80,6 +81,52 @@ def test_solving_and_predicting_a_batch_give_a_model_the_same(task, batch):
     initial = None if task == "steady" else batch.fields[:, 0].numpy()
     solved = surrogate.solve(initial, BOX.to_physical(batch.points.double().numpy()))
     np.testing.assert_allclose(solved, expected[0] if task == "steady" else expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("task", ["rollout", "steady", "autoencoder"])
+def test_whoever_asks_a_surrogate_goes_the_one_way(task, batch, monkeypatch):
+    """Another way in would answer as before when this one changes."""
+    surrogate = small_surrogate(("u", "v"), task=task, num_frames=1 if task == "steady" else 5)
+    points, initial = BOX.to_physical(batch.points.double().numpy()), batch.fields[0, 0].numpy()
+    initial = None if task == "steady" else initial
+    asks = {
+        "solve": lambda: surrogate.solve(initial, points),
+        "a list": lambda: surrogate.solve([initial], [points])[0] if task != "steady" else surrogate.solve(None, points),
+        "bake": lambda: surrogate.bake(points).solve(initial),
+        "batch": lambda: surrogate.predicted(batch)[0].numpy(),
+    }
+    before = {name: ask() for name, ask in asks.items()}
+    inputs = Translator.inputs
+    changed = lambda *given: (found := inputs(*given)) and dataclasses.replace(found, values=1.5 * found.values)  # noqa: E731
+    monkeypatch.setattr(Translator, "inputs", changed)
+    after = {name: ask() for name, ask in asks.items()}
+    for name in asks:
+        np.testing.assert_allclose(after[name], after["batch"], rtol=1e-4, atol=1e-5, err_msg=name)
+        assert np.abs(after[name] - before[name]).max() > 1e-3, name
+
+
+def test_coordinates_are_those_of_the_points(batch):
+    """A steady surrogate without features is given nothing else; what differs from them is not taken in silence."""
+    surrogate = small_surrogate(("u",), task="steady", num_frames=1)
+    points = BOX.to_physical(batch.points.double().numpy())
+    alone = surrogate.solve(None, points)
+    np.testing.assert_array_equal(surrogate.solve(points, points), alone)
+    np.testing.assert_allclose(
+        surrogate.solve(np.stack([points, points]), points), np.stack([alone, alone]), rtol=1e-5, atol=1e-6
+    )
+    for other in (points + 0.1, np.stack([points, points + 0.1])):
+        with pytest.raises(InputError, match="initial: expected none, or the points themselves"):
+            surrogate.solve(other, points)
+    with pytest.raises(InputError, match="initial: expected none, or the points themselves"):
+        surrogate.solve(points, np.stack([points, points]))
+
+
+def test_a_baked_surrogate_keeps_the_coordinates_that_it_was_given(batch):
+    surrogate, points = small_surrogate(("u",), task="steady", num_frames=1), BOX.to_physical(batch.points.double().numpy())
+    fast = surrogate.bake(points)
+    before = fast.solve(None)
+    points += 0.3
+    np.testing.assert_array_equal(fast.solve(None), before)
 
 
 def test_node_types_that_a_user_names_are_never_dropped(batch):
