@@ -111,6 +111,17 @@ def test_a_box_in_one_dimension_is_two_numbers_too(tmp_path: Path) -> None:
         assert cp.from_arrays(LINE, FIELDS, out=tmp_path / f"{place}.h5", box=box).header.box == cp.Box((0.0,), (2.0,))
 
 
+@pytest.mark.parametrize("none", [{}, np.zeros((20, 0)), None], ids=["dictionary", "array", "nothing"])
+def test_no_parameters_are_none(none: object, tmp_path: Path) -> None:
+    file = cp.from_arrays(POINTS, FIELDS, out=tmp_path / "a.h5", parameters=none)
+    assert file.header.parameters == ()
+    assert file.trajectory(3).parameters is None
+    bare = cp.from_arrays(POINTS, FIELDS, out=tmp_path / "b.h5")
+    assert file.fingerprint == bare.fingerprint
+    with pytest.raises(InputError, match="parameter_names: expected"):
+        cp.from_arrays(POINTS, FIELDS, out=tmp_path / "c.h5", parameters=np.zeros((20, 0)), parameter_names=["nu"])
+
+
 def test_parameters_by_name(tmp_path: Path) -> None:
     file = cp.from_arrays(
         POINTS, FIELDS, out=tmp_path / "a.h5", parameters={"nu": np.arange(20.0), "mach": torch.full((20,), 0.5)}

@@ -116,8 +116,8 @@ def _unfit_box(dim: int, got: str) -> InputError:
     return InputError("box", expected=expected, got=got, fix="Give Box(lower, upper, periodic), or the two corners.")
 
 
-def parameter_table(parameters: Any, names: Sequence[str], count: int) -> tuple[np.ndarray, Sequence[str]]:
-    """(sample, parameter) and the names; a dictionary {name: (sample,)} brings its own."""
+def parameter_table(parameters: Any, names: Sequence[str], count: int) -> tuple[np.ndarray | None, Sequence[str]]:
+    """(sample, parameter) and the names; a dictionary {name: (sample,)} brings its own. None where there are no parameters."""
     if isinstance(parameters, Mapping):
         if names:
             fix = "Leave one of them out."
@@ -126,12 +126,12 @@ def parameter_table(parameters: Any, names: Sequence[str], count: int) -> tuple[
         for name, column in columns.items():
             if column.shape != (count,):
                 raise _unfit_parameters(f"parameters[{name!r}]", f"({count},)", column)
-        return np.stack(list(columns.values()), axis=-1) if columns else np.zeros((count, 0)), tuple(columns)
+        return np.stack(list(columns.values()), axis=-1) if columns else None, tuple(columns)
     table = numeric("parameters", parameters)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != count:
         raise _unfit_parameters("parameters", f"(sample, parameter) with {count} samples", table)
-    return table, names
+    return table if table.shape[1] or names else None, names
 
 
 def _unfit_parameters(name: str, expected: str, values: np.ndarray) -> InputError:

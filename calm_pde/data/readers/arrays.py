@@ -50,7 +50,7 @@ def array_source(
             periodic axis of a grid.
         names: of the channels; by default u0, u1, ….
         features: (sample, point, feature) or one array per sample, for steady problems (one time).
-        parameters: (sample, parameter), or {name: (sample,)}.
+        parameters: (sample, parameter), or {name: (sample,)}; empty for none.
         symmetries: what the equation leaves invariant, see `Symmetry`; training with train.augment moves windows by them.
         split: train, validation or test per sample; by default 80/10/10 by index.
     """
