@@ -7,6 +7,7 @@ to backward where the plan finds room for them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from calm_pde.engine.chunks import Work, shift_of
 from calm_pde.engine.gradients import Gradients, Saved
 from calm_pde.engine.precision import autocast_type, full_precision
 from calm_pde.engine.tail import tail_forward
+from calm_pde.engine.transforms import asks_for_formulas, seen_through
 from calm_pde.types import Float, Tensor
 
 
@@ -42,7 +44,7 @@ def convolve(
         offset = None if offset is None else offset.to(narrow)
         with full_precision(x):
             return convolve(work, x, points, queries, filters, offset, bias, tail, parameters)
-    if plain.seen_through():
+    if seen_through():
         return plain.convolution(work, None, x, points, queries, filters, offset, bias, tail, parameters)
     features, learns = None, torch.is_grad_enabled()
     if learns and work.plan.keep_geometry and work.operand is None:
@@ -90,8 +92,8 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = Saved.of(ctx.saved_tensors, ctx.num_tail)
-        if torch.is_grad_enabled():  # someone will differentiate what comes out of here
-            found = plain.differentiable_gradients(lambda: saved.formula(ctx.work), saved.inputs, grads[0])
+        if asks_for_formulas(grads[0]):
+            found = plain.formula_gradients(partial(saved.formula, ctx.work), saved.inputs, grads[0])
         else:
             with full_precision(grads[0]):
                 found = Gradients(ctx.work, saved, ctx.needs_input_grad[4:7]).of(grads[0])

@@ -43,9 +43,11 @@ class Saved(NamedTuple):
         """What the forward is differentiated by."""
         return (*self[:7], *self.tail, *self.parameters)
 
-    def formula(self, work: Work) -> Tensor:
-        """The forward as its plain formula."""
-        return plain.convolution(work, *self[:7], self.tail, self.parameters)
+    def formula(self, work: Work, inputs: Sequence[Any]) -> Tensor:
+        """The forward as its plain formula of `inputs`, or of others in their place."""
+        features, x, points, queries, filters, offset, bias, *rest = inputs
+        tail, parameters = tuple(rest[: len(self.tail)]), tuple(rest[len(self.tail) :])
+        return plain.convolution(work, features, x, points, queries, filters, offset, bias, tail, parameters)
 
 
 class Gradients:

@@ -13,9 +13,10 @@ from torch import nn
 
 from calm_pde.engine.buffers import POOL, SCRATCH
 from calm_pde.engine.fourier import fourier_features
-from calm_pde.engine.plain import differentiable_gradients, seen_through
+from calm_pde.engine.plain import formula_gradients
 from calm_pde.engine.precision import full_precision
 from calm_pde.engine.tail import gelu_backward_out, gelu_out
+from calm_pde.engine.transforms import asks_for_formulas, seen_through
 from calm_pde.geometry import squared_distances
 from calm_pde.types import Bool, Float, Int, Tensor
 
@@ -108,9 +109,8 @@ class _Features(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # someone will differentiate what comes out of here
-            inputs = ctx.saved_tensors[:7]
-            return differentiable_gradients(lambda: _plain_features(*inputs), inputs, grads[0])
+        if asks_for_formulas(grads[0]):
+            return formula_gradients(lambda inputs: _plain_features(*inputs), ctx.saved_tensors[:7], grads[0])
         with full_precision(grads[0]):
             return _Features.gradients(ctx, grads[0])
 

@@ -6,59 +6,22 @@ the gradients of the weights are products over many evaluations at once.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
 from calm_pde.engine.buffers import POOL, SCRATCH
-from calm_pde.engine.plain import differentiable_gradients, plain_attention
+from calm_pde.engine.plain import BlockWeights, ProcessorWeights, formula_gradients, plain_attention, velocity
 from calm_pde.engine.precision import full_precision
-from calm_pde.engine.stepping import Method, Velocity, Walk, walked
+from calm_pde.engine.stepping import Method, Walk, walked
 from calm_pde.engine.tail import gelu_backward_out, gelu_out
+from calm_pde.engine.transforms import asks_for_formulas
 from calm_pde.types import Float, Tensor
 
 _TOGETHER = 2048  # rows (tokens of evaluations) whose weight gradients are one product
-
-
-class BlockWeights(NamedTuple):
-    qkv: Tensor
-    qkv_bias: Tensor
-    query_scale: Tensor
-    query_shift: Tensor
-    key_scale: Tensor
-    key_shift: Tensor
-    out: Tensor
-    out_bias: Tensor
-    expand: Tensor
-    expand_bias: Tensor
-    reduce: Tensor
-    reduce_bias: Tensor
-
-    def norm(self) -> tuple[Float[Tensor, "2 1 1 channel"], Float[Tensor, "2 1 1 channel"]]:
-        """Scales and shifts of queries and keys behind their norm."""
-        scales, shifts = (self.query_scale, self.key_scale), (self.query_shift, self.key_shift)
-        return torch.stack(scales)[:, None, None], torch.stack(shifts)[:, None, None]
-
-
-class ProcessorWeights(NamedTuple):
-    """What ψ is made of; `place` and `minus_distances` hold all that depends on the positions."""
-
-    place: Float[Tensor, "token width"]
-    minus_distances: Float[Tensor, "token token"]
-    into: Float[Tensor, "width channel"]
-    out: Float[Tensor, "channel width"]
-    out_bias: Float[Tensor, "channel"]
-    blocks: tuple[BlockWeights, ...]
-
-    def flat(self) -> tuple[Tensor, ...]:
-        return (*self[:5], *(value for block in self.blocks for value in block))
-
-
-def _grouped(flat: tuple[Tensor, ...]) -> ProcessorWeights:
-    (place, minus_distances, into, out, out_bias), size = flat[:5], len(BlockWeights._fields)
-    blocks = tuple(BlockWeights(*flat[start : start + size]) for start in range(5, len(flat), size))
-    return ProcessorWeights(place, minus_distances, into, out, out_bias, blocks)
 
 
 _OF_BLOCKS = ("heads", "normals", "moments", "scaled", "shares", "heard", "middles", "hidden", "active")
@@ -160,7 +123,7 @@ class _Gradients:
     def __init__(self, evaluator: _Evaluator, record: _Record) -> None:
         self.evaluator, self.record = evaluator, record
         weights = evaluator.weights
-        self.totals = _grouped(tuple(value.new_zeros(value.shape) for value in weights.flat()))
+        self.totals = ProcessorWeights.grouped(tuple(value.new_zeros(value.shape) for value in weights.flat()))
         rows = record.states.shape[1]
         self.capacity = min(len(record.states), max(1, _TOGETHER // rows))
         self.waiting = 0
@@ -273,28 +236,27 @@ def _states(
 
 class _Trajectory(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, formula: Velocity, way: Walk, method: Method, heads: int, z: Tensor, *flat: Tensor) -> Tensor:
-        weights = _grouped(flat)
+    def forward(ctx: Any, way: Walk, method: Method, heads: int, z: Tensor, *flat: Tensor) -> Tensor:
+        weights = ProcessorWeights.grouped(flat)
         record = _Record(z, weights, len(way.steps) * len(method.weights), heads)
         states = _states(_Evaluator(weights, len(z), heads, True), z, way, method, record)
-        ctx.formula, ctx.way, ctx.method, ctx.heads, ctx.num_inputs = formula, way, method, heads, 1 + len(flat)
+        ctx.way, ctx.method, ctx.heads, ctx.num_inputs = way, method, heads, 1 + len(flat)
         ctx.save_for_backward(z, *flat, *record.tensors())
         return states[way.visits].transpose(0, 1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # someone will differentiate what comes out of here
-            inputs = ctx.saved_tensors[: ctx.num_inputs]
+        if asks_for_formulas(grads[0]):
+            formula = partial(_formula, ctx.way, ctx.method, ctx.heads)
             with plain_attention():
-                found = differentiable_gradients(lambda: walked(ctx.formula, inputs[0], ctx.way, ctx.method), inputs, grads[0])
-            return None, None, None, None, *found
+                return None, None, None, *formula_gradients(formula, ctx.saved_tensors[: ctx.num_inputs], grads[0])
         with full_precision(grads[0]):
-            return None, None, None, None, *_Trajectory.gradients(ctx, grads[0])
+            return None, None, None, *_Trajectory.gradients(ctx, grads[0])
 
     @staticmethod
     def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         way, method = ctx.way, ctx.method
-        weights = _grouped(ctx.saved_tensors[1 : ctx.num_inputs])
+        weights = ProcessorWeights.grouped(ctx.saved_tensors[1 : ctx.num_inputs])
         record = _Record.of(ctx.saved_tensors[ctx.num_inputs :], len(weights.blocks))
         visited = grad.transpose(0, 1)
         evaluator = _Evaluator(weights, visited.shape[1], ctx.heads, True)
@@ -315,18 +277,23 @@ class _Trajectory(torch.autograd.Function):
         return of_states[0].view(visited.shape[1:]), *gradients.all()
 
 
+def _formula(way: Walk, method: Method, heads: int, inputs: Sequence[Tensor]) -> Tensor:
+    """The trajectory as its formula, of the start and all weights."""
+    z, *flat = inputs
+    return walked(partial(velocity, ProcessorWeights.grouped(tuple(flat)), heads), z, way, method)
+
+
 def latent_states(
     weights: ProcessorWeights,
     heads: int,
-    formula: Velocity,
     z: Float[Tensor, "batch token channel"],
     way: Walk,
     method: Method,
 ) -> Float[Tensor, "batch time token channel"]:
-    """The states that the walk visits; `formula` is ψ with the same weights, for derivatives of derivatives."""
+    """The states that the walk visits."""
     if not way.steps:
         return torch.stack([z] * len(way.visits), dim=1)
     if torch.is_grad_enabled():
-        return _Trajectory.apply(formula, way, method, heads, z, *weights.flat())  # pyright: ignore[reportReturnType]
+        return _Trajectory.apply(way, method, heads, z, *weights.flat())  # pyright: ignore[reportReturnType]
     record = _Record(z, weights, 1, heads)
     return _states(_Evaluator(weights, len(z), heads, False), z, way, method, record)[way.visits].transpose(0, 1)

@@ -1,52 +1,26 @@
-"""The plain formula of a convolution, for whoever needs to see through it: tracers, transforms, derivatives of derivatives.
+"""The plain formulas of a convolution and of ψ, for tracers, transforms and derivatives of derivatives to look through.
 
-It holds every kernel matrix at once, so it takes more time and memory than the orders with a backward by hand.
+The convolution holds every kernel matrix at once, so it takes more time and memory than the orders with a backward by hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
-from torch._C import _functorch as functorch  # pyright: ignore[reportAttributeAccessIssue]
-from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import gelu, linear
+from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 
 from calm_pde.engine.chunks import Work, shift_of
-from calm_pde.errors import InputError
-from calm_pde.types import Tensor
-
-
-def transformed() -> bool:
-    """Whether torch.func (vmap, jvp, jacrev, …) or forward-mode differentiation is at work."""
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-
-
-def seen_through() -> bool:
-    """Whether someone looks into what is computed: a tracer, or a transform. Then only plain formulas will do."""
-    return torch.compiler.is_compiling() or transformed()
+from calm_pde.engine.precision import full_precision
+from calm_pde.types import Float, Tensor
 
 
 def plain_attention() -> AbstractContextManager:
     """In here attention is a formula that can be differentiated in any way; the fused one has a first derivative alone."""
     return nullcontext() if torch.compiler.is_compiling() else sdpa_kernel(SDPBackend.MATH)
-
-
-def bare(name: str, tensor: Tensor) -> Tensor:
-    """The numbers of a tensor, outside of any differentiation; a search looks at them."""
-    tensor = tensor.detach()
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_batchedtensor(tensor):
-            raise InputError(
-                name,
-                expected="one cloud, or one per sample on a batch axis",
-                got="clouds that torch.func.vmap runs over",
-                fix="Receptive fields differ from cloud to cloud: give the clouds as (batch, point, dim) instead.",
-            )
-        tensor = functorch.get_unwrapped(tensor)
-    return tensor
 
 
 def convolution(
@@ -62,7 +36,7 @@ def convolution(
     parameters: tuple[Tensor, ...],
 ) -> Tensor:
     """Σ features·filters·x + Σ features·offset + bias and the tail, in one piece."""
-    features = work.all_features(points, queries, parameters) if features is None else features
+    features = (work.all_features(points, queries, parameters) if features is None else features).to(x.dtype)
     matrices = features if filters is None else torch.einsum("qnh,hio->qnio", features, filters)
     before = torch.einsum("qnri,qnio->qro", x[work.index], matrices) + shift_of(features, offset, bias)
     if not work.tail:
@@ -72,11 +46,83 @@ def convolution(
     return y + linear(gelu(linear(y, expand, expand_bias)), reduce, reduce_bias)
 
 
-def differentiable_gradients(
-    formula: Callable[[], Tensor], inputs: Sequence[Tensor | None], grad: Tensor
+class BlockWeights(NamedTuple):
+    qkv: Tensor
+    qkv_bias: Tensor
+    query_scale: Tensor
+    query_shift: Tensor
+    key_scale: Tensor
+    key_shift: Tensor
+    out: Tensor
+    out_bias: Tensor
+    expand: Tensor
+    expand_bias: Tensor
+    reduce: Tensor
+    reduce_bias: Tensor
+
+    def norm(self) -> tuple[Float[Tensor, "2 1 1 channel"], Float[Tensor, "2 1 1 channel"]]:
+        """Scales and shifts of queries and keys behind their norm."""
+        scales, shifts = (self.query_scale, self.key_scale), (self.query_shift, self.key_shift)
+        return torch.stack(scales)[:, None, None], torch.stack(shifts)[:, None, None]
+
+
+class ProcessorWeights(NamedTuple):
+    """What ψ is made of; `place` and `minus_distances` hold all that depends on the positions."""
+
+    place: Float[Tensor, "token width"]
+    minus_distances: Float[Tensor, "token token"]
+    into: Float[Tensor, "width channel"]
+    out: Float[Tensor, "channel width"]
+    out_bias: Float[Tensor, "channel"]
+    blocks: tuple[BlockWeights, ...]
+
+    def flat(self) -> tuple[Tensor, ...]:
+        return (*self[:5], *(value for block in self.blocks for value in block))
+
+    @classmethod
+    def grouped(cls, flat: tuple[Tensor, ...]) -> ProcessorWeights:
+        """The inverse of `flat`."""
+        (place, minus_distances, into, out, out_bias), size = flat[:5], len(BlockWeights._fields)
+        blocks = tuple(BlockWeights(*flat[start : start + size]) for start in range(5, len(flat), size))
+        return cls(place, minus_distances, into, out, out_bias, blocks)
+
+
+def velocity(
+    weights: ProcessorWeights, heads: int, z: Float[Tensor, "batch token channel"]
+) -> Float[Tensor, "batch token channel"]:
+    """ψ(z): blocks of x + Attn(x), then x + MLP(x); no norm on the stream, so that the scale of the features passes through."""
+    x = linear(z, weights.into) + weights.place
+    for block in weights.blocks:
+        x = x + _attention(block, heads, x, weights.minus_distances)
+        x = x + linear(gelu(linear(x, block.expand, block.expand_bias)), block.reduce, block.reduce_bias)
+    return linear(x, weights.out, weights.out_bias)
+
+
+def _attention(
+    block: BlockWeights, heads: int, x: Float[Tensor, "batch token width"], minus_distances: Float[Tensor, "token token"]
+) -> Float[Tensor, "batch token width"]:
+    """softmax(LN(x W^Q) LN(x W^K)ᵀ/√(head width) − ‖p_i − p_j‖²) x W^V per head, then one output map."""
+    query, key, value = linear(x, block.qkv, block.qkv_bias).unflatten(-1, (3, heads, -1)).unbind(dim=2)
+    size = query.shape[-1:]
+    query = layer_norm(query, size, block.query_scale, block.query_shift)
+    key = layer_norm(key, size, block.key_scale, block.key_shift)
+    by_head = (query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
+    heard = scaled_dot_product_attention(*by_head, attn_mask=minus_distances).transpose(1, 2).flatten(2)
+    return linear(heard, block.out, block.out_bias)
+
+
+def formula_gradients(
+    formula: Callable[[Sequence[Any]], Tensor], inputs: Sequence[Tensor | None], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, for a backward under `create_graph=True`."""
-    wanted = [value for value in inputs if value is not None and value.requires_grad]
-    with torch.enable_grad():
-        found = iter(torch.autograd.grad(formula(), wanted, grad, create_graph=True, allow_unused=True))
-    return tuple(next(found) if value is not None and value.requires_grad else None for value in inputs)
+    """Gradients of a formula, for a backward by hand that someone looks through; under `create_graph=True` with a graph.
+
+    The formula is given aliases, and is differentiated by these. Inputs may depend on one another (a weight on its
+    displacement, features on the points of their layer), and a gradient by such an input itself would count what flows back
+    through the others, which autograd adds once more.
+    """
+    again = torch.is_grad_enabled()
+    with torch.enable_grad(), full_precision(grad):
+        given = [value.view_as(value) if value is not None and value.requires_grad else value for value in inputs]
+        wanted = [alias for alias in given if alias is not None and alias.requires_grad]
+        found = iter(torch.autograd.grad(formula(given), wanted, grad, create_graph=again, allow_unused=True))
+    return tuple(next(found) if alias is not None and alias.requires_grad else None for alias in given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from calm_pde.engine.plain import seen_through
+from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import InputError
 from calm_pde.models.calm.baked_layer import BakedLayer
 from calm_pde.models.calm.hierarchy import Hierarchy, regrouped

@@ -13,9 +13,9 @@ from calm_pde.engine.chunks import Work
 from calm_pde.engine.convolution import convolve
 from calm_pde.engine.kernel_features import Weighting
 from calm_pde.engine.orders import Sizes
-from calm_pde.engine.plain import bare, seen_through
 from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, check_budget, plan
 from calm_pde.engine.receptive_fields import Neighbors, Vicinity, neighborhood_size, receptive_field
+from calm_pde.engine.transforms import bare, seen_through
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.kernel import DistanceKernel, MLPKernel

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import torch
 
-from calm_pde.engine.plain import seen_through
 from calm_pde.engine.plan import check_budget
 from calm_pde.engine.receptive_fields import Neighbors
+from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box, periodic_axes
 from calm_pde.models.calm.baked import BakedCalm

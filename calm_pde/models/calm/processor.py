@@ -8,10 +8,11 @@ from typing import cast
 import torch
 from torch import nn
 
-from calm_pde.engine.latent_steps import BlockWeights, ProcessorWeights, latent_states
-from calm_pde.engine.plain import plain_attention, seen_through
+from calm_pde.engine.latent_steps import latent_states
+from calm_pde.engine.plain import BlockWeights, ProcessorWeights, plain_attention, velocity
 from calm_pde.engine.precision import autocast_type
 from calm_pde.engine.stepping import INTEGRATORS, trajectory, walk
+from calm_pde.engine.transforms import seen_through
 from calm_pde.models.calm.attention import CombinedAttention, pairwise_squared_distances
 from calm_pde.nn.fourier import RandomFourierFeatures
 from calm_pde.nn.pointwise import PointwiseMLP, linear
@@ -19,7 +20,7 @@ from calm_pde.types import Float, Tensor
 
 
 class Block(nn.Module):
-    """x + Attn(x), then x + MLP(x); no norm on the stream, so that the scale of the features passes through."""
+    """The weights of one block of ψ."""
 
     def __init__(self, width: int, heads: int, generator: torch.Generator | None) -> None:
         super().__init__()
@@ -32,12 +33,6 @@ class Block(nn.Module):
         qkv, query, key, out = attention.to_qkv, attention.norm_query, attention.norm_key, attention.to_out
         norms = (query.weight, query.bias, key.weight, key.bias)
         return BlockWeights(qkv.weight, qkv.bias, *norms, out.weight, out.bias, *self.mlp.weights)
-
-    def forward(
-        self, x: Float[Tensor, "batch token channel"], minus_distances: Float[Tensor, "token token"]
-    ) -> Float[Tensor, "batch token channel"]:
-        x = x + self.attention(x, minus_distances)
-        return x + self.mlp(x)
 
 
 class Processor(nn.Module):
@@ -68,7 +63,10 @@ class Processor(nn.Module):
         minus_distances = -pairwise_squared_distances(positions, self.periodic)
         of_tokens, of_positions = self.to_in.weight.split([self.to_out.out_features, self.fourier.width], dim=1)
         place = nn.functional.linear(self.fourier(positions), of_positions, self.to_in.bias)
-        return Dynamics(self, place, minus_distances, of_tokens)
+        blocks = tuple(block.weights for block in cast(Iterable[Block], self.blocks))
+        return Dynamics(
+            ProcessorWeights(place, minus_distances, of_tokens, self.to_out.weight, self.to_out.bias, blocks), self.heads
+        )
 
     def forward(
         self, z: Float[Tensor, "batch token channel"], positions: Float[Tensor, "token dim"]
@@ -79,15 +77,12 @@ class Processor(nn.Module):
 class Dynamics:
     """dz/dt = ψ(z, P) at fixed positions."""
 
-    def __init__(self, processor: Processor, place: Tensor, minus_distances: Tensor, of_tokens: Tensor) -> None:
-        self.processor, self.place, self.minus_distances, self.of_tokens = processor, place, minus_distances, of_tokens
+    def __init__(self, weights: ProcessorWeights, heads: int) -> None:
+        self.weights, self.heads = weights, heads
 
     def __call__(self, z: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
         """ψ as its formula."""
-        x = nn.functional.linear(z, self.of_tokens) + self.place
-        for block in self.processor.blocks:
-            x = block(x, self.minus_distances)
-        return self.processor.to_out(x)
+        return velocity(self.weights, self.heads, z)
 
     def trajectory(
         self, z: Float[Tensor, "batch token channel"], times: Sequence[float], integrator: str, substeps: int
@@ -98,9 +93,4 @@ class Dynamics:
                 return trajectory(self, z, times, integrator, substeps)
         if autocast_type(z) is not None:
             return trajectory(self, z, times, integrator, substeps)
-        out, blocks = self.processor.to_out, cast(Iterable[Block], self.processor.blocks)
-        weights = ProcessorWeights(
-            self.place, self.minus_distances, self.of_tokens, out.weight, out.bias, tuple(block.weights for block in blocks)
-        )
-        heads = self.processor.heads
-        return latent_states(weights, heads, self, z, walk(times, substeps), INTEGRATORS[integrator])
+        return latent_states(self.weights, self.heads, z, walk(times, substeps), INTEGRATORS[integrator])
