@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
+from calm_pde.engine.transforms import bare, untransformed
 from calm_pde.geometry import squared_distances, wrap
 from calm_pde.types import Bool, Float, Int, Tensor
 
@@ -88,21 +89,37 @@ def receptive_field(
     """RF(a) = {α : ‖a − α‖ ≤ (1 + 1e-5)·d_k(a)} over the real points of each cloud, d_k the k-th nearest distance.
 
     `still` says that neither points nor queries are about to move: then the answer is kept and found again by content.
-    Where they move a little from call to call, a `vicinity` saves most searches. Neither changes the answer.
+    Where they move a little from call to call, a `vicinity` saves most searches. Neither changes the answer. Transforms of
+    torch.func do not see the search: it looks at plain numbers, and clouds that vmap runs over are refused.
     """
-    if still:
+    with untransformed():
+        mask = None if mask is None else bare("mask", mask)
+        points, queries = bare("points", points), bare("queries", queries)
+        if not still:
+            return _found(points, queries, percentile, periodic, mask, vicinity)
 
         def compute() -> tuple[int, Neighbors]:
-            found = receptive_field(points, queries, percentile, periodic, mask)
+            found = _found(points, queries, percentile, periodic, mask, None)
             return 9 * found.indices.numel(), found
 
         return FIELDS.get(f"{percentile} {periodic}", (points, queries, mask), compute)
+
+
+def _found(
+    points: Float[Tensor, "#cloud point dim"],
+    queries: Float[Tensor, "#cloud query dim"],
+    percentile: float,
+    periodic: tuple[bool, ...],
+    mask: Bool[Tensor, "#cloud point"] | None,
+    vicinity: Vicinity | None,
+) -> Neighbors:
+    """`receptive_field` of plain numbers, by a search."""
     num_clouds = max(len(points), len(queries))
     if vicinity is not None and num_clouds == 1 and mask is None:
         index, valid = vicinity.search(points[0].double(), queries[0].double(), percentile, periodic)
         return Neighbors(index[None], valid[None])
     if num_clouds > 1 and len(points) == 1 and mask is None:  # one cloud asked at many places: one search
-        merged = receptive_field(points, queries.flatten(0, 1)[None], percentile, periodic)
+        merged = _found(points, queries.flatten(0, 1)[None], percentile, periodic, None, None)
         shape = (num_clouds, queries.shape[1], -1)
         return Neighbors(merged.indices.view(shape), merged.valid.view(shape))
     found = []

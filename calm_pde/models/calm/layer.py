@@ -15,7 +15,7 @@ from calm_pde.engine.kernel_features import Weighting
 from calm_pde.engine.orders import Sizes
 from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, check_budget, plan
 from calm_pde.engine.receptive_fields import Neighbors, Vicinity, neighborhood_size, receptive_field
-from calm_pde.engine.transforms import bare, seen_through
+from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.kernel import DistanceKernel, MLPKernel
@@ -238,8 +238,8 @@ class CalmLayer(nn.Module):
             points = points.expand(*mask.shape[:-1], *shape) if points.ndim == 2 else points
             mask = mask.view(-1, shape[0])
         return receptive_field(
-            bare("points", points).reshape(-1, *shape),
-            bare("queries", where).reshape(-1, *where.shape[-2:]),
+            points.reshape(-1, *shape),
+            where.reshape(-1, *where.shape[-2:]),
             self.receptive_field,
             self.periodic,
             mask,
