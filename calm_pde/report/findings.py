@@ -17,6 +17,7 @@ import torch
 
 from calm_pde.config import ConfigError
 from calm_pde.data.dataset import Dataset
+from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window
 from calm_pde.errors import CalmError, FileError
 from calm_pde.metrics.relative_l2 import relative_l2
@@ -25,7 +26,7 @@ from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Inputs
 from calm_pde.report.tokens import TokenInfluence, token_influence
 from calm_pde.surrogate.evaluate import answers, data_of, evaluate, for_surrogate
-from calm_pde.surrogate.surrogate import Surrogate
+from calm_pde.surrogate.surrogate import Surrogate, surrogate_of
 from calm_pde.train.checkpoint import load_newest
 from calm_pde.train.config import Recipe, initial_model
 from calm_pde.train.queries import QueryRecord
@@ -77,19 +78,20 @@ class Findings:
     """A run looked at: evaluated on construction, samples and analyses when asked for.
 
     Args:
-        run: a run folder, or a surrogate folder, of which training is not known.
+        run: a run folder; or a surrogate folder, or a surrogate, of which training is not known.
         data: another file than the one it was trained on.
         progress: called with what is done and what there is to do, in samples.
     """
 
     def __init__(
         self,
-        run: str | os.PathLike[str],
-        data: str | os.PathLike[str] | None = None,
+        run: Surrogate | str | os.PathLike[str],
+        data: DataFile | str | os.PathLike[str] | None = None,
         split: str = "test",
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.run, self.surrogate = Path(run), Surrogate.load(run)
+        self.surrogate = surrogate_of(run)
+        self.run = None if isinstance(run, Surrogate) else Path(run)
         file, stride = data_of(self.surrogate, run, data)
         self._sums: Tensor | None = None
         self._count = 0
@@ -101,6 +103,12 @@ class Findings:
         self.data = Dataset(file, split, fields=self.surrogate.description.field_names, frame_stride=stride)
         self.times = self.data.times - self.data.times[0]
         self.given = 1 if self.surrogate.task == "rollout" else 0
+
+    @property
+    def name(self) -> str:
+        """Of the recipe, else of the folder or of the data."""
+        known = self.surrogate.description
+        return known.provenance.get("recipe", {}).get("name", known.name if self.run is None else self.run.name)
 
     def _observe(self, batch: Batch, answer: Tensor) -> None:
         self._keep(batch, answer)
@@ -140,7 +148,8 @@ class Findings:
         order = [int(place) for place in np.argsort(errors, kind="stable") if math.isfinite(errors[place])]
         shown = [place for place, error in enumerate(errors) if not math.isinf(error)]
         if not shown:
-            raise CalmError(f"{self.run}: all samples diverged, so there is nothing to show. Train again, with smaller steps.")
+            whose = self.surrogate if self.run is None else self.run
+            raise CalmError(f"{whose}: all samples diverged, so there is nothing to show. Train again, with smaller steps.")
         named: dict[int, Rank] = {}
         if order:
             named[order[-1]] = "worst"
@@ -209,8 +218,8 @@ class Findings:
 
     @cached_property
     def training(self) -> Training | None:
-        record = self.run / "metrics.jsonl"
-        if not record.exists():
+        record = None if self.run is None else self.run / "metrics.jsonl"
+        if record is None or not record.exists():
             return None
         lines = read_record(record)
         ended = [line for line in lines if "mean_loss" in line]
@@ -247,7 +256,7 @@ class Findings:
         """Query points over training, and the epoch of the saved weights."""
         card = self.surrogate.card
         with suppress(FileError):  # of another version, or damaged: start and end are known nevertheless
-            found = load_newest(self.run / "checkpoints")
+            found = None if self.run is None else load_newest(self.run / "checkpoints")
             if found is not None:
                 return QueryRecord(found[0].queries), card.metrics.get("epoch", found[0].position.epoch)
         record = QueryRecord()

@@ -13,6 +13,8 @@ from typing import Any
 
 from rich.console import Console
 
+from calm_pde.data.storage import DataFile
+from calm_pde.errors import InputError
 from calm_pde.files.atomic import check_free
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.metrics.scores import Evaluation
@@ -20,6 +22,7 @@ from calm_pde.progress import SILENT, progress
 from calm_pde.report.content import LIMIT, content
 from calm_pde.report.figures import figure_inputs, write_figures
 from calm_pde.report.findings import Findings
+from calm_pde.surrogate.surrogate import Surrogate
 
 _MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -53,10 +56,10 @@ class Report:
 
 
 def write_report(
-    run: str | os.PathLike[str] | Findings,
+    run: Surrogate | str | os.PathLike[str] | Findings,
     out: str | os.PathLike[str] | None = None,
     *,
-    data: str | os.PathLike[str] | None = None,
+    data: DataFile | str | os.PathLike[str] | None = None,
     split: str = "test",
     samples: int | None = None,
     figures: str | os.PathLike[str] | None = None,
@@ -65,15 +68,16 @@ def write_report(
     """Write one HTML file to look at: truth, prediction and error on the mesh, errors, training, and what the model learned.
 
     Args:
-        run: the folder of a run or of a surrogate; or what was found of one, which tells data and split itself.
-        out: the file to write; by default report.html in the run folder.
+        run: the folder of a run or of a surrogate; a surrogate, of whose training there are no curves then; or what was found
+            of one of these, which tells data and split itself.
+        out: the file to write; by default report.html in the folder, so a surrogate that is in none needs one.
         data: the data file; by default the one it was trained on.
         samples: how many trajectories to hold; by default worst, median, best and as many more as fit in 8 MB.
         figures: also write the figures for papers (PNG and PDF) and an animation to this folder.
         console: where to tell of the progress; by default nothing is said.
     """
     console = console or SILENT
-    path = (run.run if isinstance(run, Findings) else Path(run)) / "report.html" if out is None else Path(out)
+    path = _beside(run) if out is None else Path(out)
     check_free([] if out is None else [path], overwrite=True)
     folder = None if figures is None else Path(figures)
     if folder is not None:
@@ -91,7 +95,22 @@ def write_report(
     return replace(report, figures=tuple(written))
 
 
-def _found(run: str | os.PathLike[str], data: str | os.PathLike[str] | None, split: str, console: Console) -> Findings:
+def _beside(run: Surrogate | str | os.PathLike[str] | Findings) -> Path:
+    """Where a report goes that nobody chose a place for."""
+    folder = run.run if isinstance(run, Findings) else run
+    if folder is None or isinstance(folder, Surrogate):
+        raise InputError(
+            "out",
+            expected="the file to write, since a surrogate that is no folder has no place for it",
+            got="none",
+            fix='Name one, as out="report.html".',
+        )
+    return Path(folder) / "report.html"
+
+
+def _found(
+    run: Surrogate | str | os.PathLike[str], data: DataFile | str | os.PathLike[str] | None, split: str, console: Console
+) -> Findings:
     with progress("evaluate", console) as show:
         return Findings(run, data, split, show)
 

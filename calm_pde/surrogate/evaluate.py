@@ -129,7 +129,7 @@ def data_of(surrogate: Surrogate, run: object, data: DataFile | str | os.PathLik
     """
     trained = surrogate.description.provenance.get("recipe", {}).get("data", {})
     if data is None and "file" not in trained:
-        raise FileError(run, "does not say what it was trained on", fix="Name a data file with --data.")
+        raise FileError(run, "does not say what it was trained on", fix="Name a data file with data= (--data).")
     return data if isinstance(data, DataFile) else DataFile(data or trained["file"]), trained.get("frame_stride", 1)
 
 

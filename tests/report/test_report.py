@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+import calm_pde as cp
 from calm_pde.cli import main
+from calm_pde.errors import FileError, InputError
+from calm_pde.report.findings import Findings
 from calm_pde.report.page import page
 from tests.report import runs
 from tests.train.runs import one_thread  # noqa: F401
@@ -35,6 +38,45 @@ def test_a_report_stands_beside_the_run(tmp_path, capsys):
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", text)
     assert len(content_of(path)["samples"]) == 5
     assert [file.name for file in run.glob(".*")] == []
+
+
+def test_a_surrogate_in_memory_serves_as_well(tmp_path):
+    """The page of its run without what the run alone knows: the course of the training."""
+    run = runs.trained("grid")
+    surrogate = cp.Surrogate.load(run)
+    by_hand = cp.Surrogate(surrogate.model, surrogate.card.model_copy(update={"provenance": {}}))
+    told = {
+        "known": (surrogate, None),
+        "told": (by_hand, run.parent / "data.h5"),
+        "open": (by_hand, cp.DataFile(run.parent / "data.h5")),
+    }
+    main(["report", str(run), "--out", str(tmp_path / "run.html")])
+    wanted = content_of(tmp_path / "run.html")
+    for name, (given, data) in told.items():
+        report = cp.write_report(given, tmp_path / f"{name}.html", data=data)
+        assert (report.held, report.total) == (5, 5)
+        found = content_of(tmp_path / f"{name}.html")
+        assert found["training"] is None
+        assert found["title"] == ("rotation" if given is surrogate else "waves")
+        for part in ("samples", "errors", "tokens", "kernels", "sizes", "fields", "times"):
+            assert found[part] == wanted[part], part
+        assert [layer["epochs"][-1] for layer in found["layers"]] == [layer["epochs"][-1] for layer in wanted["layers"]]
+    report = cp.write_report(surrogate, tmp_path / "r.html", samples=3, figures=tmp_path / "figures")
+    names = {path.name for path in report.figures}
+    assert {"positions.png", "error.png", "animation.gif"} <= names
+    assert "training.png" not in names
+
+
+def test_what_a_surrogate_in_memory_lacks_is_named(tmp_path):
+    surrogate = cp.Surrogate.load(runs.trained("grid"))
+    with pytest.raises(InputError, match=r"out: expected the file to write, since a surrogate that is no folder has no place"):
+        cp.write_report(surrogate)
+    with pytest.raises(InputError, match="out: expected the file to write"):
+        cp.write_report(Findings(surrogate))
+    by_hand = cp.Surrogate(surrogate.model, surrogate.card.model_copy(update={"provenance": {}}))
+    with pytest.raises(FileError, match=r"Surrogate\(calm of .*\): does not say what it was trained on\. Name a data file"):
+        cp.write_report(by_hand, tmp_path / "r.html")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_figures_are_written_on_demand(tmp_path, capsys):
