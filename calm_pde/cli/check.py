@@ -12,9 +12,9 @@ from rich.markup import escape
 from calm_pde.data import check as data_check
 from calm_pde.data.picture import trajectory_picture
 from calm_pde.data.storage import DataFile
-from calm_pde.errors import CalmError, InputError
+from calm_pde.errors import InputError
 from calm_pde.files.atomic import check_free
-from calm_pde.models import MODELS, OURS
+from calm_pde.models.size import preset_step_bytes
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -44,7 +44,10 @@ def check(
         console.print(f"{mark} {escape(finding.subject)}: {escape(finding.text)}", highlight=False, soft_wrap=True)
         wrong += finding.level == "wrong"
     if preset is not None:
-        console.print(f"[green]good    [/] {preset}: {_preset_needs(opened, preset)}", highlight=False, soft_wrap=True)
+        peak = preset_step_bytes(preset, opened)
+        known = f"a training step of one trajectory takes {(peak or 0) / 2**20:.0f} MiB"
+        words = "what a training step takes is not known" if peak is None else known
+        console.print(f"[green]good    [/] {preset}: {words}", highlight=False, soft_wrap=True)
     if picture is not None:
         trajectory_picture(opened, trajectory).savefig(picture, dpi=110)
         console.print(f"A picture of trajectory {trajectory} is in {picture}", highlight=False, soft_wrap=True)
@@ -52,16 +55,3 @@ def check(
     console.print(verdict, style="red" if wrong else "green", highlight=False)
     if wrong:
         sys.exit(1)
-
-
-def _preset_needs(file: DataFile, preset: str) -> str:
-    config = MODELS[OURS].preset(preset)
-    dim = file.description.box.dim
-    if config.dim != dim:
-        raise CalmError(f"preset: {preset} is {config.dim}-D, and {file.path} is {dim}-D. Choose a preset of that dimension.")
-    channels = len(file.description.fields)
-    model = MODELS[OURS].preset(preset, in_channels=channels, out_channels=channels).build()
-    peak = model.predicted_peak(int(file.num_points.max()), 1, max(1, len(file.times) - 1))
-    if peak is None:
-        return "what a training step takes is not known"
-    return f"a training step of one trajectory takes {peak / 2**20:.0f} MiB"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from calm_pde.cli.evaluate import tell
-from calm_pde.progress import progress
-from calm_pde.report.findings import Findings
-from calm_pde.report.page import write_report
-from calm_pde.train.fit import fit
+from calm_pde.report import demo as report_demo
 
 
 def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | None = None) -> None:
@@ -24,14 +20,7 @@ def demo(folder: Path = Path("demo"), epochs: int | None = None, samples: int | 
         epochs: Fewer epochs than the recipe's, for a quick look.
         samples: Fewer trajectories than the recipe's.
     """
-    changes: dict[str, Any] = {"data": {"file": folder / "data.h5"}}
-    if epochs is not None:
-        changes["train"] = {"epochs": epochs}
-    if samples is not None:
-        changes["data"]["generate"] = {"samples": samples}
     console = Console()
-    run = fit("navier_stokes_2d_demo", folder / "run", changes=changes, console=console)
-    with progress("evaluate", console) as show:
-        findings = Findings(run, progress=show)
-    tell(findings.evaluation, run.path, findings.data.file, console, own=True)
-    write_report(findings, folder / "report.html", console=console)
+    report_demo.demo(
+        folder, epochs=epochs, samples=samples, console=console, observe=lambda found, out: tell(found, out, console)
+    )

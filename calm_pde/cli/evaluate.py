@@ -8,7 +8,6 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
-from calm_pde.data.storage import DataFile
 from calm_pde.metrics.scores import Evaluation, table
 from calm_pde.progress import progress
 from calm_pde.surrogate import evaluate as evaluation
@@ -42,11 +41,10 @@ def evaluate(
             legacy_padding_metric=legacy_padding_metric,
             progress=show,
         )
-    tell(found, run, file, console, own=data is None)
+    tell(found, evaluation.write_evaluation(found, run, file, own=data is None), console)
 
 
-def tell(found: Evaluation, run: Path, file: DataFile, console: Console, *, own: bool) -> None:
+def tell(found: Evaluation, out: Path, console: Console) -> None:
     """The table, and where the numbers are kept."""
     console.print(table(found))
-    out = evaluation.write_evaluation(found, run, file, own=own)
     console.print(f"All numbers are in {out}", highlight=False, soft_wrap=True)

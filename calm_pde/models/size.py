@@ -11,8 +11,10 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from calm_pde.data.storage import DataFile
 from calm_pde.errors import ConfigError
 from calm_pde.models.contract import Model, ModelConfig
+from calm_pde.models.registry import MODELS, OURS
 from calm_pde.types import Tensor
 
 _FAR_MORE = 2  # query points for each point of the mesh
@@ -121,6 +123,15 @@ def check_memory(config: ModelConfig) -> None:
             f"model: its {count.numbers:,} parameters are in {count.tensors:,} tensors, and building more than "
             f"{_MOST_TENSORS:,} takes minutes. Choose fewer layers or blocks, or set train.check_memory to false."
         )
+
+
+def preset_step_bytes(preset: str, file: DataFile, kind: str = OURS) -> int | None:
+    """Bytes that a training step on one trajectory of a file takes at the most; None of a model that can't tell."""
+    config, dim, channels = MODELS[kind].preset(preset), file.description.box.dim, len(file.description.fields)
+    if config.dim != dim:
+        raise ConfigError(f"preset: {preset} is {config.dim}-D, and {file.path} is {dim}-D. Choose a preset of that dimension.")
+    model = MODELS[kind].preset(preset, in_channels=channels, out_channels=channels).build()
+    return model.predicted_peak(int(file.num_points.max()), 1, max(1, len(file.times) - 1))
 
 
 def oversized(model: Model, num_points: int) -> str | None:

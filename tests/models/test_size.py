@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import torch
 
+import calm_pde as cp
 import calm_pde.models.size as module
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS
 from calm_pde.models.contract import ModelConfig
-from calm_pde.models.size import check_memory, num_parameters, oversized, predicted_parameters
+from calm_pde.models.size import check_memory, num_parameters, oversized, predicted_parameters, preset_step_bytes
+from tests.train.runs import SAMPLE
 
 SECONDS = 20  # an answer takes one or two; without it these models were built for hours
 MANY = 10**8
@@ -75,6 +77,18 @@ def test_parts_that_are_not_counted_are_told_exactly(kind, name, most, monkeypat
     built = config.build()
     monkeypatch.setattr(module, "_MOST_MADE", most)
     assert predicted_parameters(config) == (num_parameters(built), len(list(built.parameters())))
+
+
+def test_the_step_of_a_preset_on_a_file_is_that_of_its_model():
+    """With the fields, points and frames of the file; a model that can't tell says nothing."""
+    file = cp.DataFile(SAMPLE)
+    model = cp.CalmConfig.preset("navier_stokes_2d").build()
+    assert preset_step_bytes("navier_stokes_2d", file) == model.predicted_peak(
+        len(file.description.points), 1, len(file.times) - 1
+    )
+    assert preset_step_bytes("navier_stokes_2d", file, "fno") is None
+    with pytest.raises(ConfigError, match=r"burgers_1d is 1-D, and .* is 2-D. Choose a preset of that dimension."):
+        preset_step_bytes("burgers_1d", file)
 
 
 def test_counting_leaves_no_trace():
