@@ -68,9 +68,7 @@ def array_source(
     described = Description(
         name=name,
         fields=_named("names", names, channels, "u", units),
-        box=_extent(given if one is None else [one], periodic_axes(periodic, dim))
-        if box is None
-        else given_box(box, periodic, dim),
+        box=_box(box, given if one is None else [one], periodic, dim),
         times=_times(times, num_times),
         node_types=_codes(mesh.get("node_type")),
         features=() if features is None else _named("feature_names", feature_names, _width(features[0]), "f"),
@@ -83,6 +81,10 @@ def array_source(
     )
     own = {"fields": fields, "features": features, "parameters": parameters} | (mesh if one is None else {})
     return Source(described, _trajectories(own, parts), count)
+
+
+def _box(box: Any, given: Any, periodic: bool | Sequence[bool], dim: int) -> Box:
+    return _extent(given, periodic_axes(periodic, dim)) if box is None else given_box(box, periodic, dim)
 
 
 def _parameter_names(parameters: np.ndarray | None, names: Sequence[str]) -> tuple[str, ...]:
