@@ -17,12 +17,12 @@ from calm_pde.metrics.relative_l2 import relative_l2
 from calm_pde.records.description import Description, Field
 from calm_pde.records.trajectory import Source, Trajectory
 from calm_pde.solvers import Burgers, NavierStokes, Problem
-from calm_pde.solvers.methods.spectral import interpolate
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import Recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.record import read_record
 from calm_pde.train.show import Show
+from tests.solvers.trigonometric import interpolated
 
 
 def solved(problem: Problem, count: int = 4, seed: int = 0) -> Source:
@@ -50,7 +50,7 @@ def scattered(fewest: int = 600, most: int = 1000, frames: int = 8) -> Source:
             points = draw.uniform(size=(int(draw.integers(fewest, most + 1)), 2))
             frames_on_grid = trajectory.fields[..., 0].reshape(-1, 32, 32).astype(np.float64)
             yield dataclasses.replace(
-                trajectory, fields=interpolate(frames_on_grid, points)[..., None].astype(np.float32), points=points
+                trajectory, fields=interpolated(frames_on_grid, points)[..., None].astype(np.float32), points=points
             )
 
     return Source(description, trajectories(), grid.count)

@@ -56,13 +56,6 @@ class DualMesh:
         count = len(self.volumes)
         return np.stack([np.bincount(nodes, weights=share, minlength=count) for share in shares])
 
-    def closure(self) -> np.ndarray:
-        """(2, point) Σ of the outward normals of each volume, its part of the boundary included: zero."""
-        total = (self.outflow @ self.normals.T).T
-        for side in self.sides.values():
-            total = total + self.at_points(np.tile(0.5 * side.normals, 2), side.ends.ravel())
-        return total
-
 
 def _face_normals(points: np.ndarray, cells: np.ndarray, pairs: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Per edge the sum over its triangles of the line from its middle to the triangle's, turned to the right."""

@@ -116,14 +116,6 @@ class Mesh:
         rows, columns = np.repeat(unknowns, count, axis=1).ravel(), np.tile(unknowns, (1, count)).ravel()
         return sparse.csc_matrix((blocks.ravel(), (rows, columns)), shape=(components * len(self.points),) * 2)
 
-    def body_load(self, force: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """(node, 2): ∫ f·N dx; f of positions (…, 2)."""
-        _, area = self.gradients(self.element.places)
-        values = self.element.shape.values(self.element.places)
-        found = force(np.einsum("pn,cnx->cpx", values, self.points[self.cells]))
-        shares = np.einsum("pn,cp,cpx->cnx", values, area * self.element.weights, found, optimize=True)
-        return _gathered(self.cells, shares, len(self.points))
-
     def edge_load(self, edges: np.ndarray, traction: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """(node, 2): ∫ t·N ds over (edge, node) edges with the body to their left; t of positions and outward unit normals."""
         shape = self.element.edge

@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import scipy.fft
 
-from calm_pde.errors import InputError
 from calm_pde.solvers.methods.time_steps import whole_steps
 
 STABLE = 2.0
 """The largest Δt·(rate of the fastest mode) of a step; the classical Runge–Kutta method is stable to 2.83."""
-
-_CHUNK_ENTRIES = 1 << 21  # complex numbers that an interpolation holds at a time
 
 Nonlinear = Callable[[np.ndarray], tuple[np.ndarray, float]]
 """Of modes: their change, and the rate at which the flow turns the fastest mode."""
@@ -85,47 +82,3 @@ def _step(modes: np.ndarray, first: np.ndarray, decay: np.ndarray, nonlinear: No
     third, _ = nonlinear(halfway + (step / 2) * second)
     fourth, _ = nonlinear(decay * (halfway + step * third))
     return decay * (halfway + (step / 6) * (decay * first + 2 * (second + third))) + (step / 6) * fourth
-
-
-def interpolate(values: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The trigonometric interpolant of values at i/n per axis, (…, *grid), at any points of the unit torus, (…, point).
-
-    Exact for functions without waves beyond n/2; one matrix product for the first axis and one weighted sum for each other.
-
-    Args:
-        points: (point, dim); the last `dim` axes of `values` are the grid.
-    """
-    dim = points.shape[-1]
-    if points.ndim != 2 or values.ndim < dim:
-        raise InputError(
-            "points",
-            expected=f"(point, dim) with dim at most the {values.ndim} axes of the values",
-            got=f"shape {points.shape}",
-            fix="Give one row of coordinates per point.",
-        )
-    grid, leading = values.shape[-dim:], values.shape[:-dim]
-    modes = np.fft.rfftn(values, axes=tuple(range(-dim, 0)), norm="forward").reshape(-1, *grid[:-1], grid[-1] // 2 + 1)
-    result = np.empty((len(modes), len(points)))
-    chunk = max(1, _CHUNK_ENTRIES // (modes.size // modes.shape[1]) if dim > 1 else len(points))
-    for begin in range(0, len(points), chunk):
-        some = points[begin : begin + chunk]
-        bases = [_basis(some[:, axis], grid[axis], half=axis == dim - 1) for axis in range(dim)]
-        sums = np.einsum("pk,lk...->lp...", bases[0], modes, optimize=True)
-        for basis in bases[1:]:
-            sums = np.einsum("pk,lpk...->lp...", basis, sums)
-        result[:, begin : begin + chunk] = sums.real
-    return result.reshape(*leading, len(points))
-
-
-def _basis(places: np.ndarray, count: int, half: bool) -> np.ndarray:
-    """e^{2πikx} by place and wave; the wave n/2, which the grid can't tell from −n/2, is cos πnx.
-
-    With `half` only k ≥ 0 stand there and count twice, as only the real part of the sum is used.
-    """
-    waves = np.arange(count // 2 + 1) if half else np.fft.fftfreq(count, 1 / count)
-    basis = np.exp(2j * np.pi * np.outer(places, waves))
-    if half:
-        basis[:, 1:] *= 2
-    if count % 2 == 0:
-        basis[:, count // 2] = np.cos(np.pi * count * places)
-    return basis

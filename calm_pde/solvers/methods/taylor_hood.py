@@ -105,14 +105,6 @@ class TaylorHood:
         blocks = [[weight * block[nodes][:, nodes] for block in row] for row in self._grad_div]
         return csr_array(block_array(blocks) + block_diag([mass, mass]))
 
-    def relative_divergence(self, velocity: np.ndarray) -> float:
-        """‖∇·u‖/‖∇u‖ in L2, of the field inside the elements."""
-        slopes = np.einsum("gil,cla->cgia", _SLOPES, self.slopes)
-        jacobian = np.einsum("cgia,cib->cgab", slopes, velocity[self.cells])
-        weights = self.areas[:, None] * _WEIGHTS
-        squared = (weights * np.trace(jacobian, axis1=2, axis2=3) ** 2).sum()
-        return float(np.sqrt(squared / (weights * np.square(jacobian).sum(axis=(2, 3))).sum()))
-
     def norm(self, velocity: np.ndarray) -> float:
         """The L2 norm of a velocity field."""
         return float(np.sqrt(sum(part @ (self.matrix(self.mass) @ part) for part in velocity.T)))

@@ -1,12 +1,11 @@
-"""The spectral engine: exact products, steps of fourth order, and interpolation between grid points."""
+"""The spectral engine: exact products, and steps of fourth order."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from calm_pde.errors import InputError
-from calm_pde.solvers.methods.spectral import Torus, evolve, interpolate
+from calm_pde.solvers.methods.spectral import Torus, evolve
 
 
 def function(points: np.ndarray) -> np.ndarray:
@@ -73,27 +72,3 @@ def test_a_fast_flow_gets_short_steps():
     (end,) = evolve(np.array([1 + 0j]), np.array([0.0]), turning, 0.0, np.array([1.0]), 1.0)
     assert count == 200
     assert abs(end[0]) <= 1.0
-
-
-@pytest.mark.parametrize("dim", [1, 2, 3])
-@pytest.mark.parametrize("resolution", [7, 8])
-def test_interpolation_is_exact_for_what_the_grid_holds(resolution, dim):
-    points = np.random.default_rng(0).uniform(-1.0, 2.0, size=(50, dim))
-    values = np.stack([function(grid(resolution, dim)), np.ones((resolution,) * dim)])
-    found = interpolate(values, points)
-    assert np.allclose(found[0], function(points), atol=1e-12)
-    assert np.allclose(found[1], 1.0, atol=1e-14)
-
-
-def test_interpolation_goes_through_any_values_at_the_grid_and_chunks_change_nothing(monkeypatch):
-    values = np.random.default_rng(0).normal(size=(3, 8, 6))
-    places = np.stack(np.meshgrid(np.arange(8) / 8, np.arange(6) / 6, indexing="ij"), axis=-1).reshape(-1, 2)
-    found = interpolate(values, places)
-    assert np.allclose(found, values.reshape(3, -1), atol=1e-13)
-    monkeypatch.setattr("calm_pde.solvers.methods.spectral._CHUNK_ENTRIES", 1)
-    assert np.allclose(interpolate(values, places), found, atol=1e-14)
-
-
-def test_points_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="points: expected"):
-        interpolate(np.zeros((4, 4)), np.zeros((5, 3)))

@@ -7,8 +7,9 @@ import pytest
 
 from calm_pde.errors import ConfigError
 from calm_pde.solvers.methods.random_fields import gaussian_modes
-from calm_pde.solvers.methods.spectral import Torus, evolve, interpolate
+from calm_pde.solvers.methods.spectral import Torus, evolve
 from calm_pde.solvers.problems.navier_stokes import NavierStokes, VorticityTransport, forcing_modes, initial_variance
+from tests.solvers.trigonometric import interpolated
 
 VISCOSITY = 1e-3
 
@@ -141,7 +142,7 @@ def test_stored_points_are_a_part_of_the_solved_grid():
     start = torus.values(gaussian_modes(np.random.default_rng(5), torus.highest, 2, initial_variance))
     points = problem.description().points
     assert points is not None
-    assert np.allclose(interpolate(start, points), trajectory.fields[0, :, 0], atol=1e-6)
+    assert np.allclose(interpolated(start, points), trajectory.fields[0, :, 0], atol=1e-6)
 
 
 def test_grids_that_do_not_fit_are_refused():
