@@ -37,6 +37,20 @@ def test_parts_of_a_batch_are_the_batch(tmp_path: Path) -> None:
         assert all(part.points is batch.points for part in found)
 
 
+def test_steps_of_any_epoch_can_be_taken_at_once(tmp_path: Path) -> None:
+    """As what measures them does: at the place, the rate and the windows that a training has there."""
+    run = trainer(tmp_path / "a", train={"epochs": 6})
+    run.start_at(4)
+    assert (run.position.epoch, run.position.batch, run.position.step) == (4, 0, 4 * run.epoch_steps)
+    before, seconds = {name: value.clone() for name, value in run.model.state_dict().items()}, run.seconds
+    batch, weight = next(run.batches(run.groups(4)))
+    assert batch.fields.shape[1] == run.schedule.length(4)
+    assert 0 < run.step(batch, weight) < 10
+    assert run.optimizer.rate == run.schedule.learning_rate(4, 4 * run.epoch_steps, run.epoch_steps)
+    assert any(not torch.equal(value, before[name]) for name, value in run.model.state_dict().items())
+    assert run.seconds > seconds > 0
+
+
 def test_the_best_epoch_on_validation_is_kept(tmp_path: Path) -> None:
     run = trainer(tmp_path / "a", train={"epochs": 6, "learning_rate": 0.02})
     surrogate = Surrogate.load(run.fit())
