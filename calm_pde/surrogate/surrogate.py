@@ -28,8 +28,6 @@ from calm_pde.types import Float, Tensor
 _SLACK = 0.05  # of the training range: how far a value may leave it without a warning
 _ROUNDING = 1e-6  # of a value: what float32 may have done to a channel that is constant
 _WHOLE = 1e-6  # of a frame, or of a time in frames beyond the first: what is so near to a whole number of frames is one
-
-
 _LATER = ("name", "targets", "parameters", "conserved", "grid_shape", "times")  # in a folder where there is something to tell
 
 
