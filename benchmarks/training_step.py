@@ -154,7 +154,7 @@ def floor(model: cp.CalmPDE, batch: int, flops: int, flops_peak: float, bandwidt
                 "keep": rows * queries * outputs,
                 "keep_hidden": 4 * rows * queries * outputs,
                 "keep_geometry": queries * count * hidden,
-                "keep_z": rows * cloud * hidden * outputs,
+                "keep_lifted": rows * cloud * hidden * outputs,
             }
             moved += sum(size for name, size in saved.items() if getattr(plan, name) and (layer.mlp or name != "keep"))
             cloud = queries
