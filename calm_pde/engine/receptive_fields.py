@@ -51,7 +51,7 @@ class ContentCache:
         for array in arrays:
             digest.update(b"none" if array is None else f"{array.dtype}{tuple(array.shape)}{array.device}".encode())
             if array is not None:
-                digest.update(array.contiguous().cpu().numpy().data)
+                digest.update(array.contiguous().cpu().view(torch.uint8).numpy().data)  # numpy has no bfloat16
         key = digest.digest()
         with self._lock:
             known = self.entries.get(key)

@@ -13,6 +13,19 @@ from calm_pde.errors import InputError, OutsideBoxWarning
 from calm_pde.types import Tensor
 
 
+def check_weights(dtype: torch.dtype, owner: str, bfloat16: bool) -> None:
+    """Weights in a type that their owner computes in."""
+    if dtype in (torch.float32, torch.float64) or (bfloat16 and dtype == torch.bfloat16):
+        return
+    why = ", in which squared distances vanish and answers become NaN" if dtype == torch.float16 else ""
+    raise InputError(
+        "weights",
+        expected=f"{'float32, float64 or bfloat16' if bfloat16 else 'float32 or float64'} in {owner}",
+        got=f"{dtype}{why}".removeprefix("torch."),
+        fix="Turn it back with .float(); for speed compute under torch.autocast, as train.precision: bfloat16 does.",
+    )
+
+
 def check_coordinates(name: str, coordinates: object, dim: int, dtype: torch.dtype) -> None:
     """(point, dim) or (batch, point, dim), of the model's type and not empty."""
     tensor = _floating(name, coordinates, dtype)
@@ -158,13 +171,6 @@ def _caller_level() -> int:
 
 
 def _floating(name: str, value: object, dtype: torch.dtype) -> Tensor:
-    if dtype == torch.float16:
-        raise InputError(
-            "weights",
-            expected="float32, float64 or bfloat16",
-            got="float16, in which squared distances vanish and answers become NaN",
-            fix="Turn the model back with .float(), and compute under torch.autocast for speed.",
-        )
     if not isinstance(value, Tensor) or value.dtype != dtype:
         raise InputError(
             name,

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from pydantic import Field, PositiveInt
 from torch import nn
 
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import Box
+from calm_pde.models.checks import check_weights
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.practice import Practice
@@ -47,6 +49,7 @@ class Abilities(NamedTuple):
         reconstructs: its `rollout` begins with the state as the decoder gives it back; otherwise with the state itself, in no
             loss.
         shows_inside: shows its query points, kernels and latent tokens.
+        bfloat16_weights: computes with weights in bfloat16; every model does under autocast, with weights in float32.
         frame_to_frame: answers the frame after any given one (`following`), so that training may feed it true frames.
         stages: the stages in which it is trained part by part, in this order; none where it is trained as a whole.
     """
@@ -57,6 +60,7 @@ class Abilities(NamedTuple):
     bakes: bool = False
     reconstructs: bool = False
     shows_inside: bool = False
+    bfloat16_weights: bool = False
     frame_to_frame: bool = False
     stages: tuple[Stage, ...] = ()
 
@@ -151,9 +155,18 @@ class Model(nn.Module, ABC):
         """What is decoded of the tokens at once and at `times` in frames; a steady model has its one answer alone."""
         raise self.refusal("fields_of_tokens", "show its tokens", _ASK_INSIDE)
 
+    def checked_dtype(self) -> torch.dtype:
+        """The type of the weights, which all that the model is given has to have; one that it can't compute in is refused."""
+        dtype = next(self.parameters()).dtype
+        check_weights(dtype, self._title, self.config.abilities.bfloat16_weights)
+        return dtype
+
     def refusal(self, argument: str, what: str, fix: str) -> InputError:
-        name = self.config.title or type(self).__name__
-        return InputError(argument, expected=f"a model that can {what}", got=f"{name}, which can't", fix=fix)
+        return InputError(argument, expected=f"a model that can {what}", got=f"{self._title}, which can't", fix=fix)
+
+    @property
+    def _title(self) -> str:
+        return self.config.title or type(self).__name__
 
 
 class ModelConfig(Config, ABC):

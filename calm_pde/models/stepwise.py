@@ -113,7 +113,7 @@ class Stepwise(Model):
 
     def _check(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
         config = self.config
-        check_state(values, points, mask, config.dim, config.in_channels, next(self.parameters()).dtype)
+        check_state(values, points, mask, config.dim, config.in_channels, self.checked_dtype())
         check_node_type(node_type, config.node_types, values, mask)
 
 

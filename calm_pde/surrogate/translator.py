@@ -68,8 +68,8 @@ class Translator:
         return node_type if self.takes_node_types else None
 
     def physical(self, answer: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
-        """The model's answer in physical units."""
-        return self.statistics.physical(answer)
+        """The model's answer in physical units, in single precision at least."""
+        return self.statistics.physical(answer.to(torch.promote_types(answer.dtype, torch.float32)))
 
     def physical_change(self, change: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
         """A difference of two answers in physical units."""

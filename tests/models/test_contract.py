@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -175,6 +176,51 @@ def test_single_precision_and_autocast_stay_close(case):
     assert found.dtype == torch.float32
     assert relative_error(found, exact) < 1e-4
     assert relative_error(coarse, exact) < 0.1
+
+
+def in_type(call, dtype):
+    """A call with all its numbers in a type."""
+    return {name: value.to(dtype) if value.is_floating_point() else value for name, value in call.items()}
+
+
+@every_model
+@pytest.mark.parametrize("make", [shared_mesh, own_meshes], ids=["shared", "own meshes"])
+def test_weights_in_bfloat16_are_computed_with_or_refused_by_name(case, make):
+    if make is own_meshes and not case.scattered:
+        pytest.skip("lives on one grid")
+    model, call = case.build().to(torch.bfloat16), in_type(make(case), torch.bfloat16)
+    if not model.config.abilities.bfloat16_weights:
+        told = f"weights: expected float32 or float64 in {model.config.title}, got bfloat16. .*\\.float\\(\\).*train.precision"
+        for asked in (lambda: model(**call, num_steps=2), lambda: model.rollout(**call, times=[1.0])):
+            with pytest.raises(InputError, match=told):
+                asked()
+        return
+    found = model(**call, num_steps=2)
+    assert found.dtype == torch.bfloat16
+    assert relative_error(found, case.build().double()(**in_type(call, torch.float64), num_steps=2)) < 0.1
+    if make is shared_mesh:
+        kinds = {"node_type": call["node_type"].numpy()} if "node_type" in call else {}
+        solved = surrogate_of(case, model).solve(call["values"].float().numpy(), 2 * call["points"].float().numpy(), **kinds)
+        assert solved.dtype == np.float32
+        assert np.isfinite(solved).all()
+        if model.config.abilities.bakes:
+            baked = model.bake(call["points"], node_type=call.get("node_type"))
+            assert relative_error(baked(call["values"], 2), found) < 0.1
+    found.square().sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert gradients
+    assert all(bool(gradient.isfinite().all()) for gradient in gradients)
+
+
+@every_model
+def test_weights_in_float16_are_refused_by_name(case):
+    """With the types that this model does take."""
+    model, call = case.build().half(), in_type(shared_mesh(case), torch.float16)
+    taken = "float32, float64 or bfloat16" if model.config.abilities.bfloat16_weights else "float32 or float64"
+    told = f"weights: expected {taken} in {model.config.title}, got float16, in which squared distances vanish.*autocast"
+    for asked in (lambda: model(**call, num_steps=2), lambda: model.rollout(**call, times=[1.0])):
+        with pytest.raises(InputError, match=told):
+            asked()
 
 
 @on_grids

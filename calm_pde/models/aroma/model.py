@@ -45,7 +45,7 @@ class AromaConfig(ModelConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(stages=(Stage("autoencoder", 1), Stage("dynamics", 2)))
+        return Abilities(bfloat16_weights=True, stages=(Stage("autoencoder", 1), Stage("dynamics", 2)))
 
     def latent_numbers(self, num_points: int) -> int:
         return self.autoencoder.num_tokens * self.autoencoder.latent_channels
@@ -72,7 +72,7 @@ class Aroma(Model):
         self, values: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
     ) -> Float[Tensor, "batch token channel"]:
         """The mean tokens of the values (batch, point, channel)."""
-        check_state(values, points, mask, self.config.dim, self.config.in_channels, next(self.parameters()).dtype)
+        check_state(values, points, mask, self.config.dim, self.config.in_channels, self.checked_dtype())
         check_node_type(node_type, self.config.node_types, values, mask)
         return self._encoded(values, points, mask)
 

@@ -125,7 +125,9 @@ class CalmConfig(ModelConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(any_times=self.task == "rollout", bakes=True, reconstructs=True, shows_inside=True)
+        return Abilities(
+            any_times=self.task == "rollout", bakes=True, reconstructs=True, shows_inside=True, bfloat16_weights=True
+        )
 
     def latent_numbers(self, num_points: int) -> int:
         return self.encoder.num_queries[-1] * self.latent_channels

@@ -38,7 +38,7 @@ def kernel_weights(
         points: (point, dim), the mesh of one sample in unit coordinates; the decoder's last layer is asked there too.
         max_filters: the first so many output channels.
     """
-    check_coordinates("points", points, model.config.dim, next(model.parameters()).dtype)
+    check_coordinates("points", points, model.config.dim, model.checked_dtype())
     if points.ndim != 2:
         raise InputError(
             "points", expected="one mesh, (point, dim)", got=f"shape {tuple(points.shape)}", fix="Take one sample's."

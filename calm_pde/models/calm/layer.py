@@ -26,6 +26,7 @@ from calm_pde.models.checks import (
     check_neighbors,
     check_one_per_sample,
     check_values,
+    check_weights,
     warn_outside_box,
 )
 from calm_pde.nn.pointwise import PointwiseMLP, linear
@@ -263,6 +264,7 @@ class CalmLayer(nn.Module):
         self, x: Tensor, points: Tensor, queries: Tensor | None, mask: Tensor | None, neighbors: Neighbors | None
     ) -> None:
         dtype = self.bias.dtype
+        check_weights(dtype, "a CalmLayer", bfloat16=True)
         where = self.where(queries)
         check_coordinates("points", points, self.dim, dtype)
         check_coordinates("queries", where, self.dim, dtype)

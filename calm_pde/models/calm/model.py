@@ -175,7 +175,7 @@ class CalmPDE(Model):
         They hold until the query points move: find them anew after every optimizer step.
         """
         if not seen_through():
-            check_mesh(points, queries, mask, self.config.dim, self._dtype)
+            check_mesh(points, queries, mask, self.config.dim, self.checked_dtype())
         real = _unmasked(points, mask)
         encoder = self.encoder.neighbors(real, None, mask)
         *_, last = self.encoder
@@ -189,7 +189,7 @@ class CalmPDE(Model):
         node_type: Tensor | None = None,
     ) -> BakedCalm:
         """This model on one mesh for good, for fast inference; arguments as in `forward`."""
-        lead = check_mesh(points, queries, mask, self.config.dim, self._dtype)
+        lead = check_mesh(points, queries, mask, self.config.dim, self.checked_dtype())
         check_node_type(node_type, self.config.node_types, points.expand(*(lead or (1,)), *points.shape[-2:]), mask)
         return BakedCalm(self, points, queries, mask, node_type)
 
@@ -268,10 +268,6 @@ class CalmPDE(Model):
         u = self.decode(self.advance(z, p, times=times), p, _unmasked(points, mask))
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
-
     def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
         if self.node_types is None or node_type is None:
             return values
@@ -295,12 +291,12 @@ class CalmPDE(Model):
         return only
 
     def _check_state(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
-        check_state(values, points, mask, self.config.dim, self.config.in_channels, self._dtype)
+        check_state(values, points, mask, self.config.dim, self.config.in_channels, self.checked_dtype())
         check_node_type(node_type, self.config.node_types, values, mask)
         warn_outside_box(self._warned, "points", points, self.periodic, mask)
 
     def _check_latent(self, zs: Tensor, p: Tensor, queries: Tensor) -> None:
-        dtype = self._dtype
+        dtype = self.checked_dtype()
         check_coordinates("p", p, self.config.dim, dtype)
         check_values("zs", zs, self.config.latent_channels, p.shape[-2], dtype)
         if zs.ndim != 4:

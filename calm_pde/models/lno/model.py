@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import nn
 
-from calm_pde.models.contract import Mesh
+from calm_pde.models.contract import Abilities, Mesh
 from calm_pde.models.lno.physics_attention import Modes, PhysicsAttention, ResidualMLP, decoded, encoded
 from calm_pde.models.lno.practice import PRACTICE
 from calm_pde.models.lno.presets import PRESETS
@@ -50,6 +50,10 @@ class LnoConfig(StepwiseConfig):
         if self.width % self.heads:
             raise ValueError(f"heads must divide the width {self.width}, got {self.heads}")
         return self
+
+    @property
+    def abilities(self) -> Abilities:
+        return super().abilities._replace(bfloat16_weights=True)
 
     def latent_numbers(self, num_points: int) -> int:
         return self.modes * self.width

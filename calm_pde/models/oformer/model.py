@@ -89,7 +89,7 @@ class OFormerConfig(StepwiseConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(free_queries=not self.answers_meet)
+        return Abilities(free_queries=not self.answers_meet, bfloat16_weights=True)
 
     def latent_numbers(self, num_points: int) -> int:
         return num_points * self.latent_width
@@ -174,5 +174,5 @@ class OFormer(Model):
 
     def _check(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
         config = self.config
-        check_state(values, points, mask, config.dim, config.in_channels, next(self.parameters()).dtype)
+        check_state(values, points, mask, config.dim, config.in_channels, self.checked_dtype())
         check_node_type(node_type, config.node_types, values, mask)

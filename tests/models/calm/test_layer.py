@@ -234,3 +234,10 @@ def test_queries_are_streamed_where_no_gradient_is_asked(monkeypatch):
     with torch.no_grad():
         streamed, _ = layer(x, points, queries)
     assert relative_error(streamed, whole) < 1e-12
+
+
+def test_float16_weights_are_refused_by_name():
+    layer = build(2, (False, False), False).half()
+    told = r"weights: expected float32, float64 or bfloat16 in a CalmLayer, got float16, in which .*\.float\(\)"
+    with pytest.raises(ValueError, match=told):
+        layer(torch.rand(1, 20, 3).half(), torch.rand(20, 2).half())
