@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from calm_pde.train.optimizer import decays
 
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.models.pit.model import Pit, PitConfig, uniform_grid
+from calm_pde.train.optimizers.adamw import decays
 from tests.clouds import random_cloud, relative_error
 from tests.models.pit.test_position_attention import dense_weights
 from tests.oracle import gelu_all, weights_of
