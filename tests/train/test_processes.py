@@ -48,9 +48,8 @@ def second_of(process: subprocess.Popen[str]) -> int:
     return next(int(child) for child in children if b"\0RANK=1\0" in b"\0" + Path(f"/proc/{child}/environ").read_bytes())
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_two_processes_one_killed_and_started_again(tmp_path, optimizer):
-    train = write_recipe(tmp_path, 3, "float64", optimizer)
+def test_two_processes_one_killed_and_started_again(tmp_path):
+    train = write_recipe(tmp_path, 3, "float64", "muon")
     process = runs.start(tmp_path, *TRAIN, command=TORCHRUN)
     runs.wait_for_lines(tmp_path / "runs" / "tiny", 4, process)
     os.kill(second_of(process), signal.SIGKILL)
@@ -66,9 +65,12 @@ def test_two_processes_one_killed_and_started_again(tmp_path, optimizer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("float64", 1e-10)])
-def test_two_processes_for_fifty_steps(tmp_path, precision, tolerance):
-    train = write_recipe(tmp_path, 13, precision)
+@pytest.mark.parametrize(
+    ("precision", "tolerance", "optimizer"),
+    [("float32", 1e-5, "adamw"), ("float64", 1e-10, "adamw"), ("float64", 1e-10, "muon")],
+)
+def test_two_processes_for_fifty_steps(tmp_path, precision, tolerance, optimizer):
+    train = write_recipe(tmp_path, 13, precision, optimizer)
     code, said = runs.ended(runs.start(tmp_path, *TRAIN, command=TORCHRUN))
     assert code == 0, said
     assert_as_one_process(tmp_path, train, tolerance)

@@ -92,8 +92,9 @@ def finish(folder: Path, wanted: Path, *options: str) -> None:
     assert left == []
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_killed_and_asked_to_stop(tmp_path, optimizer):
+def test_killed_and_asked_to_stop(tmp_path):
+    """With Muon, beside which AdamW moves what is no matrix, so that the state of both comes back."""
+    optimizer = "muon"
     wanted = uninterrupted(tmp_path / "whole", 7, optimizer)
     folder = tmp_path / "killed"
     folder.mkdir()
