@@ -63,7 +63,7 @@ class Optimizers:
 
 
 def optimizers_of(
-    model: nn.Module,
+    model: Model,
     name: OptimizerName,
     learning_rate: float,
     weight_decay: float,
@@ -72,7 +72,7 @@ def optimizers_of(
 ) -> Optimizers:
     """Of what is not frozen; with `muon`, what the model declares as its matrices moves by Muon and all else by AdamW."""
     settings: dict[str, Any] = {"learning_rate": learning_rate, "weight_decay": weight_decay}
-    if name == "adamw" or not isinstance(model, Model):
+    if name == "adamw":
         return Optimizers(adamw(model, **settings, betas=betas))
     named = dict(model.named_parameters())
     forms = {key: form for key, form in model.matrices().items() if named[key].requires_grad}
