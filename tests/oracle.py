@@ -75,6 +75,7 @@ def layer(
     real=None,
     weighting: str = "softmax",
     external: bool = False,
+    displacements: str = "absolute",
 ) -> np.ndarray:
     """One cloud, one row of features: (point, in) -> (query, out)."""
     real = list(range(len(points))) if real is None else real
@@ -97,8 +98,11 @@ def layer(
                 shares = softmax([-r / temperature for r in away])
             else:
                 shares = [1 / len(field) if weighting == "mean" else 1.0] * len(field)
+            radius = max(math.sqrt(norm_squared(difference(query, points[j], periodic))) for j in field)
+            unit = radius if displacements == "relative" and radius > 0 else 1.0
             for share, j in zip(shares, field, strict=True):
-                rff = fourier(difference(query, points[j], periodic), w["kernel.fourier.frequencies"])
+                seen = [d / unit for d in difference(query, points[j], periodic)]
+                rff = fourier(seen, w["kernel.fourier.frequencies"])
                 hidden = w["kernel.hidden.weight"] @ rff + w["kernel.hidden.bias"]
                 if "kernel.scale" in w:
                     hidden = hidden * w["kernel.scale"][a] + w["kernel.shift"][a]

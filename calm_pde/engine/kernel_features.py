@@ -21,6 +21,9 @@ from calm_pde.geometry import squared_distances
 from calm_pde.types import Bool, Float, Int, Tensor
 
 Weighting = Literal["softmax", "mean", "none"]
+Displacements = Literal["absolute", "relative"]
+
+_SMALLEST_RADIUS = 1e-12  # of a receptive field whose points all lie at the query
 
 
 def relative_distances(displacement: Float[Tensor, "query neighbor dim"]) -> Float[Tensor, "query neighbor"]:
@@ -28,6 +31,12 @@ def relative_distances(displacement: Float[Tensor, "query neighbor dim"]) -> Flo
     squared = squared_distances(displacement)
     shifted = squared - squared.amin(dim=-1, keepdim=True)
     return shifted / (shifted.amax(dim=-1, keepdim=True) + 1e-8)
+
+
+def in_radii(displacement: Float[Tensor, "query neighbor dim"]) -> Float[Tensor, "query neighbor dim"]:
+    """(a − α)/max ‖a − α‖ over each receptive field: a kernel then looks alike where a mesh is fine and where it is coarse."""
+    farthest = squared_distances(displacement).amax(dim=-1, keepdim=True)
+    return displacement / farthest.clamp(min=_SMALLEST_RADIUS**2).sqrt()[..., None]
 
 
 def neighbor_weights(
@@ -55,9 +64,16 @@ def mlp_features(
     *,
     weighting: Weighting,
     temperature: float,
+    relative: bool = False,
 ) -> Float[Tensor, "query neighbor hidden"]:
-    """The last hidden layer followed by 1, times the distance weight: the kernel is these features @ filters."""
+    """The last hidden layer followed by 1, times the distance weight: the kernel is these features @ filters.
+
+    Args:
+        relative: the kernel sees displacements in units of the receptive field's radius instead of the box.
+    """
     share = neighbor_weights(displacement, valid, weighting, temperature)
+    if relative:
+        displacement = in_radii(displacement)
     if scale is not None and shift is not None:
         ids = ids % len(scale)  # clouds of their own follow one another, each with the same queries
         scale, shift = scale[ids], shift[ids]

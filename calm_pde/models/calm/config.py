@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.config import Config, Repeats
-from calm_pde.engine.kernel_features import Weighting
+from calm_pde.engine.kernel_features import Displacements, Weighting
 from calm_pde.engine.plan import DEFAULT_BUDGET
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.practice import PRACTICE
@@ -77,6 +77,7 @@ class CalmConfig(ModelConfig):
         spread: how the query points start, independent draws (the paper) or `even`, see `CalmLayer`.
         learnable_queries: False keeps the query points where they start.
         kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
+        displacements: what the MLP kernels see, in units of the box (the paper) or of each receptive field's radius.
         memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
     """
 
@@ -99,6 +100,7 @@ class CalmConfig(ModelConfig):
     kernel_width: PositiveInt = 32
     fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 32
     fourier_std: PositiveFloat = 6.0
+    displacements: Displacements = "absolute"
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     memory_budget: Annotated[int, Field(ge=2**20)] = DEFAULT_BUDGET
 
@@ -119,6 +121,8 @@ class CalmConfig(ModelConfig):
             )
         if self.kernel == "distance" and self.weighting != "softmax":
             raise ValueError(f"the distance kernel is itself a softmax; leave weighting out, got {self.weighting!r}")
+        if self.kernel == "distance" and self.displacements == "relative":
+            raise ValueError("displacements: the distance kernel sees relative distances alone; leave it out, got 'relative'")
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
         return self

@@ -38,10 +38,11 @@ class MLPKernel(nn.Module):
         fourier_width: int,
         fourier_std: float,
         generator: torch.Generator | None,
+        relative: bool = False,
     ) -> None:
         super().__init__()
         self.weighting: Weighting = weighting
-        self.temperature = temperature
+        self.temperature, self.relative = temperature, relative
         self.fourier = RandomFourierFeatures(dim, fourier_width, fourier_std, generator)
         self.hidden = linear(fourier_width, width, generator)
         self.filters = nn.Parameter(torch.empty(width + 1, in_channels, out_channels))
@@ -55,7 +56,7 @@ class MLPKernel(nn.Module):
 
     @property
     def geometry(self) -> Geometry:
-        return partial(mlp_features, weighting=self.weighting, temperature=self.temperature)
+        return partial(mlp_features, weighting=self.weighting, temperature=self.temperature, relative=self.relative)
 
     @property
     def geometry_parameters(self) -> tuple[Tensor, ...]:

@@ -11,7 +11,7 @@ from torch import nn
 
 from calm_pde.engine.chunks import Work
 from calm_pde.engine.convolution import convolve
-from calm_pde.engine.kernel_features import Weighting
+from calm_pde.engine.kernel_features import Displacements, Weighting
 from calm_pde.engine.orders import Sizes
 from calm_pde.engine.plan import DEFAULT_BUDGET, Plan, check_budget, plan
 from calm_pde.engine.receptive_fields import Neighbors, Vicinity, neighborhood_size, receptive_field
@@ -46,6 +46,8 @@ class CalmLayer(nn.Module):
         temperature: T of the distance weighting; the starting value of every filter with `kernel="distance"`.
         weighting: `softmax` over the distances, `mean` (1/M), or `none`; of the MLP kernel.
         kernel: `mlp`, or `distance` for weights by distance alone, which has no base filter and no modulation.
+        displacements: as the MLP kernel sees them: `absolute` in units of the box (the paper), or `relative` to the radius of
+            the receptive field, for meshes that are fine here and coarse there.
         memory_budget: bytes that the convolution may hold beside its inputs and outputs, forward and backward.
         mesh: the queries start as a sample of these points (point, dim) instead of anywhere.
         spread: `random`, the paper's, draws starts independently; `even` takes a lattice, or points of the mesh that lie far
@@ -72,6 +74,7 @@ class CalmLayer(nn.Module):
         kernel_width: int = 32,
         fourier_width: int = 32,
         fourier_std: float = 6.0,
+        displacements: Displacements = "absolute",
         dropout: float = 0.0,
         memory_budget: int = DEFAULT_BUDGET,
         mesh: Float[Tensor, "point dim"] | None = None,
@@ -103,6 +106,7 @@ class CalmLayer(nn.Module):
                 fourier_width=fourier_width,
                 fourier_std=fourier_std,
                 generator=generator,
+                relative=displacements == "relative",
             )
         else:
             self.kernel = DistanceKernel(in_channels, out_channels, temperature)

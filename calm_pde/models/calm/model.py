@@ -107,6 +107,7 @@ class CalmPDE(Model):
             kernel_width=config.kernel_width,
             fourier_width=config.fourier_width,
             fourier_std=config.fourier_std,
+            displacements=config.displacements,
             dropout=config.dropout,
             memory_budget=config.memory_budget,
             spread=config.spread,

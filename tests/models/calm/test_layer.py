@@ -21,6 +21,7 @@ SWITCHES = {
     "no weighting": {"weighting": "none"},
     "distance kernel": {"kernel": "distance", "temperature": 0.7},
     "low temperature": {"temperature": 0.1},
+    "in radii": {"displacements": "relative", "fourier_std": 1.0},
     "other widths": {"kernel_width": 5, "fourier_width": 8, "fourier_std": 2.0},
 }
 PERIODIC = {"open": lambda axis: False, "periodic": lambda axis: True, "mixed": lambda axis: axis == 0}
@@ -87,6 +88,7 @@ def test_layer_equals_the_oracle(dim, axes, own_meshes, external, switch, dtype)
             real=mask[sample].nonzero().flatten().tolist(),
             weighting=SWITCHES[switch].get("weighting", "softmax"),
             external=external,
+            displacements=SWITCHES[switch].get("displacements", "absolute"),
         )
         error = relative_error(y[sample].detach(), torch.from_numpy(expected))
         assert error < (1e-12 if dtype == torch.float64 else 1e-5), error

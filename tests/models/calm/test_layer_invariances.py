@@ -48,6 +48,26 @@ def test_order_of_points(seed, dim, ties, periodic, percentile):
     assert relative_error(layer(x[order], points[order], queries)[0], layer(x, points, queries)[0]) < 1e-12
 
 
+@given(seed=seeds, dim=dims, percentile=percentiles)
+def test_displacements_in_radii_know_no_scale(seed, dim, percentile):
+    """A fine part of a mesh looks like a coarse one; without the distance weight, which adds 1e-8 to squared distances."""
+    layer = layer_of(dim, False, percentile, seed)
+    layer.kernel.relative, layer.kernel.weighting = True, "mean"
+    points, queries, x = (random_cloud(40, width, seed + place) for place, width in enumerate((dim, dim, 2)))
+    fine = layer(x, points / 64, queries[:9] / 64)[0]
+    assert relative_error(fine, layer(x, points, queries[:9])[0]) < 1e-12
+
+
+def test_displacements_in_radii_where_all_points_lie_at_the_query():
+    layer = layer_of(2, False, 0.02, 0)
+    layer.kernel.relative = True
+    points = random_cloud(40, 2, 1).requires_grad_()
+    y, _ = layer(random_cloud(40, 2, 2), points, points.detach()[:5])
+    y.sum().backward()
+    assert torch.isfinite(y).all()
+    assert torch.isfinite(points.grad).all()
+
+
 @given(seed=seeds, dim=dims, ties=on_grid, percentile=percentiles, sixteenths=st.integers(1, 31))
 def test_periodic_translation(seed, dim, ties, percentile, sixteenths):
     """By multiples of 1/16, which are exact on the grids, where displacements of half a period would else jump."""
