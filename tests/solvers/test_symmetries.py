@@ -11,12 +11,14 @@ import pytest
 from calm_pde.data.augment import values_from
 from calm_pde.geometry import cell_centers
 from calm_pde.records.symmetry import Symmetry, signed_choice
+from calm_pde.solvers.mesh.triangles import TriangleMesh
 from calm_pde.solvers.methods.random_fields import few_sines, gaussian_modes
 from calm_pde.solvers.methods.spectral import Torus
 from calm_pde.solvers.problem import Problem
 from calm_pde.solvers.problems import burgers, compressible, navier_stokes
 from calm_pde.solvers.problems.burgers import Burgers
 from calm_pde.solvers.problems.compressible import Compressible, random_gas
+from calm_pde.solvers.problems.cylinder import Channel, Cylinder
 from calm_pde.solvers.problems.navier_stokes import NavierStokes
 
 DRAW = 3
@@ -95,3 +97,20 @@ def test_what_the_forcing_breaks_does_not_commute(monkeypatch: pytest.MonkeyPatc
         found = given(problem, there.T.reshape(start.shape), monkeypatch)
         wanted = moved(wrong, given(problem, start, monkeypatch), description.points, description.box, 3)
         assert np.abs(found - wanted).max() > 1e-3 * np.abs(wanted).max()
+
+
+def test_the_channel_and_its_mirror_image() -> None:
+    """On the mirrored mesh the flow is the mirrored flow."""
+    (symmetry,) = Cylinder().description().symmetries
+    channel = Channel((0.3, 0.17), 0.05)
+    mesh = channel.mesh(channel.scale(300), np.random.default_rng(0))
+    mirrored = TriangleMesh(symmetry.moved(mesh.points), mesh.cells[:, [0, 2, 1]], mesh.boundary)
+    found = []
+    for one in (mesh, mirrored):
+        flow = channel.inlet.flow(one, viscosity=1e-3, peak=1.0)
+        for _ in range(20):
+            flow.step(0.01)
+        found.append(flow.vertex_fields())
+    wanted = signed_choice(found[0], symmetry.fields)
+    assert np.abs(wanted - found[0]).max() > 0.1 * np.abs(wanted).max()
+    assert np.abs(found[1] - wanted).max() < 1e-9 * np.abs(wanted).max()
