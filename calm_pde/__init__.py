@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calm_pde.models import CalmConfig, CalmPDE
     from calm_pde.models.calm.layer import CalmLayer
     from calm_pde.records.batch import Batch
+    from calm_pde.records.inputs import Inputs
     from calm_pde.records.symmetry import Symmetry
     from calm_pde.report.page import Report, write_report
     from calm_pde.surrogate import Surrogate
@@ -38,6 +39,7 @@ __all__ = [
     "DataFile",
     "Dataset",
     "Evaluation",
+    "Inputs",
     "Report",
     "Run",
     "Surrogate",
@@ -63,6 +65,7 @@ _ROOMS = {
     "DataFile": "data.storage",
     "Dataset": "data.dataset",
     "Evaluation": "metrics.scores",
+    "Inputs": "records.inputs",
     "Report": "report.page",
     "Run": "train.fit",
     "Surrogate": "surrogate",

@@ -19,7 +19,7 @@ from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.practice import Practice
 from calm_pde.nn.matrices import Matrices, hidden_matrices
-from calm_pde.records.inputs import Frames
+from calm_pde.records.inputs import Frames, Inputs
 from calm_pde.types import Float, Tensor
 
 AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
@@ -151,8 +151,12 @@ class Model(nn.Module, ABC):
         """Latent tokens z (batch, token, channel) of the values, and their positions (token, dim)."""
         raise self.refusal("tokens", "show its tokens", _ASK_INSIDE)
 
-    def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor) -> Tensor:
-        """What is decoded of the tokens at once and at `times` in frames; a steady model has its one answer alone."""
+    def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:
+        """What is decoded of the tokens at once and at `times` in frames; a steady model has its one answer alone.
+
+        Args:
+            start: the one state that was encoded, whatever becomes of its tokens.
+        """
         raise self.refusal("fields_of_tokens", "show its tokens", _ASK_INSIDE)
 
     def checked_dtype(self) -> torch.dtype:

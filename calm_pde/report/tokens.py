@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from calm_pde.errors import InputError
+from calm_pde.records.inputs import Inputs
 from calm_pde.report.queries import physical
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.types import Float, Tensor
@@ -58,14 +59,15 @@ def token_influence(
             got=f"shapes {tuple(values.shape)} and {tuple(points.shape)}",
             fix="Take one sample of the batch, without the points that pad it.",
         )
-    z, positions = model.tokens(values[None], points, translator.kinds(node_type))
+    start = Inputs(values[None], points, node_type=translator.kinds(node_type))
+    z, positions = model.tokens(start.values, points, start.node_type)
     if last_frame is None:
         last_frame = float(len(data.times) - 1)
     times = {"rollout": (last_frame,), "steady": (1.0,), "autoencoder": ()}[surrogate.task]
     asked = points if queries is None else queries
 
     def fields(tokens: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch time query out"]:
-        return model.fields_of_tokens(tokens, positions, times, asked)
+        return model.fields_of_tokens(tokens, positions, times, asked, start)
 
     noise = z.std() * _noise(z.shape[1:], seed).to(z)
     plain, found = fields(z), []

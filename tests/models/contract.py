@@ -74,6 +74,7 @@ _CALM: dict[str, Any] = {
     "fourier_width": 8,
     "fourier_std": 2.0,
 }
+_DETAIL: dict[str, Any] = {"detail": {"channels": 3, "receptive_field": 0.3}}
 _AROMA: dict[str, Any] = {
     "in_channels": 2,
     "out_channels": 2,
@@ -104,6 +105,13 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
     Case("calm", _CALM | {"dim": 2, "node_types": (0, 4, 6)}, any_time=True, unfelt=("norm_key.bias",)),
+    Case(
+        "calm",
+        _CALM | {"dim": 1, "displacements": "relative"} | _DETAIL,
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
     Case("aroma", _AROMA | {"dim": 1}, stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 2, "autoencoder": {"geometry": True}}), stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 3, "dynamics": {"residual": 4.0}}), stirred=True, unfelt=_UNFELT),

@@ -10,7 +10,7 @@ from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS
 from calm_pde.models.draws import Draws
-from calm_pde.records.inputs import Frames
+from calm_pde.records.inputs import Frames, Inputs
 from calm_pde.surrogate.surrogate import Surrogate
 from tests.clouds import random_cloud, relative_error
 from tests.models.contract import CASES, own_meshes, shared_mesh, surrogate_of
@@ -317,7 +317,7 @@ def test_the_inside_is_shown_or_refused_by_name(case):
             model.latent_shape,
             lambda: model.kernel_weights(points, box),
             lambda: model.tokens(values, points, kinds),
-            lambda: model.fields_of_tokens(values, points, [1.0], points),
+            lambda: model.fields_of_tokens(values, points, [1.0], points, Inputs(values, points)),
         ]
         for ask in asks:
             with pytest.raises(InputError, match=f"can show its .*, got {model.config.title}, which can't"):
@@ -325,7 +325,7 @@ def test_the_inside_is_shown_or_refused_by_name(case):
         return
     z, positions = model.tokens(values, points, kinds)
     assert z.shape[1:] == model.latent_shape()
-    fields = model.fields_of_tokens(z, positions, [1.0], points)
+    fields = model.fields_of_tokens(z, positions, [1.0], points, Inputs(values, points, node_type=kinds))
     torch.testing.assert_close(fields[:, 1:], model(**call, num_steps=1))
     weights = model.state_dict()
     assert all(torch.equal(layer.positions, weights[f"{layer.weights}.queries"]) for layer in model.query_points())

@@ -46,6 +46,10 @@ class BakedCalm:
             self.encoder = _baked(model.encoder, self.points, None, mask, lead)
             positions = self.encoder[-1].where
             self.decoder = _baked(model.decoder, positions, where, None, (len(where),) if where.ndim == 3 else ())
+            self.detail = None
+            if model.detail is not None:
+                clouds = count_clouds(lead, self.points, where, mask)
+                self.detail = BakedLayer(model.detail.read, self.points, where, mask, clouds)
             self.dynamics = None if model.processor is None else model.processor.at(positions)
 
     @torch.no_grad()
@@ -56,13 +60,16 @@ class BakedCalm:
         check_state(values, self.points, self.mask, config.dim, config.in_channels, self.points.dtype)
         num_steps = model.checked_steps(num_steps, times)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
-        z = _run(self.encoder, model.features(x, self.node_type))
+        given = model.features(x, self.node_type)
+        z = _run(self.encoder, given)
         if self.dynamics is None:
             zs = z[:, None]
         else:
             visited = frames(num_steps, times)
             zs = self.dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
         u = _run(self.decoder, zs)
+        if model.detail is not None and self.detail is not None:
+            u = model.detail.joined(u, _run([self.detail], given))
         hidden = self.mask is not None and not self.own_queries
         return u.masked_fill(~self.mask[:, None, :, None], 0.0) if hidden and self.mask is not None else u
 

@@ -57,6 +57,14 @@ class DecoderConfig(EncoderConfig):
     _external_layers = 1
 
 
+class DetailConfig(Config):
+    """The path past the bottleneck, see `DetailPath`: what a query sees of the given state, in so many channels."""
+
+    channels: PositiveInt = 8
+    receptive_field: Percentile
+    temperature: PositiveFloat = 0.3
+
+
 class ProcessorConfig(Config):
     """The transformer over latent tokens; `width` defaults to twice the latent channels."""
 
@@ -73,6 +81,7 @@ class CalmConfig(ModelConfig):
     Args:
         task: `rollout` in time; `steady` maps input features to one field by one residual step; `autoencoder` has no
             processor and reconstructs its input.
+        detail: a path past the bottleneck for what is too fine for it; none in the paper.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
         spread: how the query points start, independent draws (the paper) or `even`, see `CalmLayer`.
         learnable_queries: False keeps the query points where they start.
@@ -88,6 +97,7 @@ class CalmConfig(ModelConfig):
     encoder: EncoderConfig
     decoder: DecoderConfig
     processor: ProcessorConfig = ProcessorConfig()
+    detail: DetailConfig | None = None
     task: Literal["rollout", "steady", "autoencoder"] = "rollout"
     node_type_width: PositiveInt = 4
     integrator: Literal["euler", "heun", "rk4"] = "euler"
@@ -123,6 +133,8 @@ class CalmConfig(ModelConfig):
             raise ValueError(f"the distance kernel is itself a softmax; leave weighting out, got {self.weighting!r}")
         if self.kernel == "distance" and self.displacements == "relative":
             raise ValueError("displacements: the distance kernel sees relative distances alone; leave it out, got 'relative'")
+        if self.detail is not None and self.task == "autoencoder":
+            raise ValueError("detail: an autoencoder would pass its input by the bottleneck that it learns; leave detail out")
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
         return self

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 def named_layers(model: CalmPDE) -> Iterator[tuple[str, CalmLayer]]:
-    """`encoder 1` … `decoder n`, from the input to the output."""
+    """`encoder 1` … `decoder n`, from the input to the output, and the detail path's where there is one."""
     for part, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for depth, layer in enumerate(layers, start=1):
             yield f"{part} {depth}", layer
+    if model.detail is not None:
+        yield "detail", model.detail.read
 
 
 @torch.no_grad()
@@ -46,6 +48,7 @@ def kernel_weights(
     found, cloud = [], points
     for name, layer in named_layers(model):
         where = points if layer.queries is None else layer.queries
+        cloud = points if name == "detail" else cloud
         chosen = spread_out(where, num_queries, layer.periodic).to(where.device)
         kernels = tuple(_kernel(layer, cloud, where[one], one, max_filters, box) for one in chosen)
         found.append(LayerKernels(name, min(max_filters, layer.out_channels), kernels))

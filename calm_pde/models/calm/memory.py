@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from calm_pde.engine.buffers import SCRATCH
 from calm_pde.engine.receptive_fields import Neighbors, neighborhood_size
 from calm_pde.errors import InputError
-from calm_pde.models.calm.hierarchy import Hierarchy
+from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.doors import frames
 from calm_pde.models.live_bytes import LiveBytes, process_bytes
 from calm_pde.types import Tensor
@@ -52,7 +53,7 @@ def predicted_peak(
     )
     node_type = new(*lead, num_points, dtype=torch.int64) if config.node_types else None
 
-    def neighbors(layers: Hierarchy, cloud: Tensor) -> tuple[Neighbors, ...]:
+    def neighbors(layers: Iterable[CalmLayer], cloud: Tensor) -> tuple[Neighbors, ...]:
         found = []
         for layer in layers:
             where = queries if layer.queries is None else layer.queries
@@ -65,11 +66,15 @@ def predicted_peak(
     SCRATCH.clear()  # so that its buffers are counted, and not kept without data
     with LiveBytes() as live, torch.set_grad_enabled(training):
         encoder = neighbors(empty.encoder, points)
-        z, p = empty.encoder.convolve(empty.features(values, node_type), points, None, None, encoder)
+        given = empty.features(values, node_type)
+        z, p = empty.encoder.convolve(given, points, None, None, encoder)
         steps = frames(empty.checked_steps(num_steps, None), None)
         zs = empty.advance(z, p, len(steps))
         decoder = neighbors(empty.decoder, p)
         u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
+        if empty.detail is not None:
+            (seen,) = neighbors([empty.detail.read], points)
+            u = empty.detail.joined(u, empty.detail.read.convolve(given, points, queries, None, seen)[0])
         if training:
             (u - new(*u.shape)).square().mean().backward()
     SCRATCH.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,9 +14,10 @@ from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import InputError
 from calm_pde.geometry import Box, periodic_axes
 from calm_pde.models.calm.baked import BakedCalm
-from calm_pde.models.calm.config import CalmConfig, EncoderConfig
+from calm_pde.models.calm.config import CalmConfig, DetailConfig, EncoderConfig
+from calm_pde.models.calm.detail import DetailPath
 from calm_pde.models.calm.hierarchy import Hierarchy
-from calm_pde.models.calm.kernel_weights import kernel_weights
+from calm_pde.models.calm.kernel_weights import kernel_weights, named_layers
 from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.processor import Processor
@@ -31,6 +33,7 @@ from calm_pde.models.contract import Mesh, Model
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.point_features import NodeTypes
+from calm_pde.records.inputs import Inputs
 from calm_pde.types import Float, Tensor
 
 
@@ -39,6 +42,7 @@ class CalmNeighbors(NamedTuple):
 
     encoder: tuple[Neighbors, ...]
     decoder: tuple[Neighbors, ...]
+    detail: Neighbors | None = None
 
 
 class CalmPDE(Model):
@@ -78,9 +82,20 @@ class CalmPDE(Model):
                 generator=generator,
             )
         self.decoder = Hierarchy()
-        for depth, out_channels in enumerate((*config.decoder.channels, config.out_channels)):
+        told = 0 if config.detail is None else config.detail.channels
+        for depth, out_channels in enumerate((*config.decoder.channels, config.out_channels + told)):
             self.decoder.append(self._layer(config.decoder, depth, channels, out_channels, prior, generator))
             channels = out_channels
+        self.detail = None if config.detail is None else self._detail(config.detail, generator)
+
+    def _detail(self, detail: DetailConfig, generator: torch.Generator) -> DetailPath:
+        """Its layer is the decoder's last one but for what it reads and how far it sees."""
+        given = self.config.in_channels + (self.config.node_type_width if self.config.node_types else 0)
+        sees = EncoderConfig.model_construct(
+            channels=(), receptive_field=(detail.receptive_field,), temperature=(detail.temperature,)
+        )
+        read = self._layer(sees, 0, given, detail.channels, None, generator)
+        return DetailPath(read, self.config.out_channels, generator)
 
     def _layer(
         self,
@@ -117,7 +132,9 @@ class CalmPDE(Model):
 
     @property
     def outermost(self) -> tuple[str, ...]:
-        return ("encoder.0.mix", "encoder.0.kernel.filters", f"decoder.{len(self.decoder) - 1}.kernel.filters")
+        last = f"decoder.{len(self.decoder) - 1}.kernel.filters"
+        detail = ("detail.read.mix", "detail.read.kernel.filters", "detail.write")
+        return ("encoder.0.mix", "encoder.0.kernel.filters", last, *detail)
 
     def encode(
         self,
@@ -159,16 +176,30 @@ class CalmPDE(Model):
             return z[:, None]
         return self.processor.at(p).trajectory(z, times, self.config.integrator, self.config.substeps)
 
-    def decode(self, zs: Tensor, p: Tensor, queries: Tensor, neighbors: CalmNeighbors | None = None) -> Tensor:
+    def decode(
+        self,
+        zs: Tensor,
+        p: Tensor,
+        queries: Tensor,
+        neighbors: CalmNeighbors | None = None,
+        start: Inputs | None = None,
+    ) -> Tensor:
         """Fields (batch, time, query, channel) of the tokens zs (batch, time, token, channel), all frames at once.
 
         Args:
             queries: (query, dim), or (batch, query, dim) for each sample's own; anywhere in the domain.
+            start: the state that was encoded, which a model with a detail path sees once more.
         """
         if not seen_through():
             self._check_latent(zs, p, queries)
             _check_hierarchy(self.decoder, neighbors and neighbors.decoder, zs, p, queries)
-        return self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
+            self._check_start(start, zs)
+        decoded = self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
+        if self.detail is None or start is None:
+            return decoded
+        x = self.features(start.values, start.node_type)
+        seen, _ = self.detail.read.convolve(x, start.points, queries, start.mask, neighbors and neighbors.detail)
+        return self.detail.joined(decoded, seen)
 
     def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> CalmNeighbors:
         """The receptive fields of all layers for these points and queries (default: the points), to pass to encode and decode.
@@ -179,8 +210,9 @@ class CalmPDE(Model):
             check_mesh(points, queries, mask, self.config.dim, self.checked_dtype())
         real = _unmasked(points, mask)
         encoder = self.encoder.neighbors(real, None, mask)
-        *_, last = self.encoder
-        return CalmNeighbors(encoder, self.decoder.neighbors(last.where(None), real if queries is None else queries))
+        asked, (*_, last) = real if queries is None else queries, self.encoder
+        detail = None if self.detail is None else self.detail.read.neighbors(real, asked, mask)
+        return CalmNeighbors(encoder, self.decoder.neighbors(last.where(None), asked), detail)
 
     def bake(
         self,
@@ -215,9 +247,10 @@ class CalmPDE(Model):
     def tokens(self, values: Tensor, points: Tensor, node_type: Tensor | None = None) -> tuple[Tensor, Tensor]:
         return self.encode(values, points, node_type=node_type)
 
-    def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor) -> Tensor:
+    def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:
         zs = self.advance(z, positions, times=times)
-        return self.decode(zs[:, 1:] if self.config.task == "steady" else zs, positions, queries)
+        start = replace(start, values=start.values.expand(len(z), -1, -1))
+        return self.decode(zs[:, 1:] if self.config.task == "steady" else zs, positions, queries, start=start)
 
     @property
     def memory_budget(self) -> int:
@@ -226,7 +259,7 @@ class CalmPDE(Model):
 
     @memory_budget.setter
     def memory_budget(self, budget: int) -> None:
-        for layer in (*self.encoder, *self.decoder):
+        for _, layer in named_layers(self):
             layer.memory_budget = check_budget(budget)
 
     def forward(
@@ -251,9 +284,10 @@ class CalmPDE(Model):
         zs = self.advance(z, p, num_steps, times)
         if self.config.task != "autoencoder":
             zs = zs[:, 1:]
+        start = Inputs(values, points, mask=mask, node_type=node_type)
         if queries is not None:
-            return self.decode(zs, p, queries, neighbors)
-        u = self.decode(zs, p, _unmasked(points, mask), neighbors)
+            return self.decode(zs, p, queries, neighbors, start)
+        u = self.decode(zs, p, _unmasked(points, mask), neighbors, start)
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
     def rollout(
@@ -266,7 +300,8 @@ class CalmPDE(Model):
     ) -> Tensor:
         """The reconstructed state, then the frames at `times`: all decoded at once."""
         z, p = self.encode(values, points, mask, node_type)
-        u = self.decode(self.advance(z, p, times=times), p, _unmasked(points, mask))
+        start = Inputs(values, points, mask=mask, node_type=node_type)
+        u = self.decode(self.advance(z, p, times=times), p, _unmasked(points, mask), start=start)
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
     def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
@@ -295,6 +330,25 @@ class CalmPDE(Model):
         check_state(values, points, mask, self.config.dim, self.config.in_channels, self.checked_dtype())
         check_node_type(node_type, self.config.node_types, values, mask)
         warn_outside_box(self._warned, "points", points, self.periodic, mask)
+
+    def _check_start(self, start: Inputs | None, zs: Tensor) -> None:
+        if self.detail is None:
+            return
+        if start is None:
+            raise InputError(
+                "start",
+                expected="the state that was encoded, since this model has a detail path (config.detail)",
+                got="none",
+                fix="Pass start=cp.Inputs(values, points), or call the model itself.",
+            )
+        self._check_state(start.values, start.points, start.mask, start.node_type)
+        if len(start.values) != len(zs):
+            raise InputError(
+                "start",
+                expected=f"a state for each of the {len(zs)} samples of zs",
+                got=str(len(start.values)),
+                fix="Pass the states that were encoded to these tokens.",
+            )
 
     def _check_latent(self, zs: Tensor, p: Tensor, queries: Tensor) -> None:
         dtype = self.checked_dtype()
