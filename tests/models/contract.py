@@ -74,7 +74,7 @@ _CALM: dict[str, Any] = {
     "fourier_width": 8,
     "fourier_std": 2.0,
 }
-_DETAIL: dict[str, Any] = {"detail": {"channels": 3, "receptive_field": 0.3}}
+_DETAIL: dict[str, Any] = {"detail": {"channels": 3, "receptive_field": 0.3}, "displacements": "relative"}
 _AROMA: dict[str, Any] = {
     "in_channels": 2,
     "out_channels": 2,

@@ -82,9 +82,8 @@ class CalmLayer(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        _check_sizes(in_channels=in_channels, out_channels=out_channels, dim=dim, kernel_width=kernel_width)
-        if num_queries is not None:
-            _check_sizes(num_queries=num_queries)
+        sizes = {} if num_queries is None else {"num_queries": num_queries}
+        _check_sizes(in_channels=in_channels, out_channels=out_channels, dim=dim, kernel_width=kernel_width, **sizes)
         _check_kernel(kernel, weighting, receptive_field, temperature, fourier_width)
         self.in_channels, self.out_channels, self.dim = in_channels, out_channels, dim
         self.num_queries, self.receptive_field = num_queries, receptive_field
@@ -94,8 +93,8 @@ class CalmLayer(nn.Module):
         self._vicinity = Vicinity()
 
         self.mix = _mixing(in_channels, generator)
-        if kernel == "mlp":
-            self.kernel = MLPKernel(
+        self.kernel = (
+            MLPKernel(
                 in_channels,
                 out_channels,
                 dim,
@@ -108,8 +107,9 @@ class CalmLayer(nn.Module):
                 generator=generator,
                 relative=displacements == "relative",
             )
-        else:
-            self.kernel = DistanceKernel(in_channels, out_channels, temperature)
+            if kernel == "mlp"
+            else DistanceKernel(in_channels, out_channels, temperature)
+        )
         self.bias = nn.Parameter(torch.zeros(out_channels))
         self.dropout = nn.Dropout(dropout)
         self.mlp = None if num_queries is None else PointwiseMLP(out_channels, 4 * out_channels, generator, dropout)
