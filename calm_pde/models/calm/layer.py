@@ -89,8 +89,7 @@ class CalmLayer(nn.Module):
         self.num_queries, self.receptive_field = num_queries, receptive_field
         self.periodic = periodic_axes(periodic, dim)
         self.memory_budget = check_budget(memory_budget)
-        self._warned: set[str] = set()
-        self._vicinity = Vicinity()
+        self._warned, self._vicinity = set[str](), Vicinity()
 
         self.mix = _mixing(in_channels, generator)
         self.kernel = (
