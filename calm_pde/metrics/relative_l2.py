@@ -63,17 +63,28 @@ def relative_l2_loss(
     target: Float[Tensor, "batch time point channel"],
     mask: Bool[Tensor, "batch point"] | None = None,
     spacetime: bool = False,
+    weights: Float[Tensor, "channel"] | None = None,
 ) -> Float[Tensor, "batch"]:
-    """The loss of normalized fields: √(‖û − u‖²/max(‖u‖², 1e-5)) per frame, or over space and time, and then the mean."""
-    wrong, target = _real(prediction - target, mask), _real(target, mask)
+    """The loss of normalized fields: √(‖û − u‖²/max(‖u‖², 1e-5)) per frame, or over space and time, and then the mean.
+
+    `weights` are those of channels, 1 in the mean.
+    """
+    wrong, target = without_masked(prediction - target, mask), without_masked(target, mask)
     axes = (1, 2) if spacetime else (2,)
     ratio = wrong.square().sum(dim=axes) / target.square().sum(dim=axes).clamp(min=SMALLEST)
-    return ratio.sqrt().flatten(1).mean(dim=1)
+    return mean_error(ratio.sqrt(), weights)
+
+
+def mean_error(
+    errors: Float[Tensor, "batch *time channel"], weights: Float[Tensor, "channel"] | None
+) -> Float[Tensor, "batch"]:
+    """The mean over frames, and over channels by their weights."""
+    return (errors if weights is None else errors * weights).flatten(1).mean(dim=1)
 
 
 def _relative(prediction: Tensor, target: Tensor, mask: Tensor | None, axes: tuple[int, ...]) -> Tensor:
-    target = _real(target, mask).double()
-    wrong = _real(prediction, mask).double() - target
+    target = without_masked(target, mask).double()
+    wrong = without_masked(prediction, mask).double() - target
     peak = target.abs().amax(dim=axes, keepdim=True)
     scale = torch.where(peak > 0, peak / (2 * torch.frexp(peak).mantissa), 1.0)  # a power of two: scaling by it is exact
     error, size = ((values / scale).square().sum(dim=axes) for values in (wrong, target))
@@ -81,6 +92,6 @@ def _relative(prediction: Tensor, target: Tensor, mask: Tensor | None, axes: tup
     return torch.where(torch.isfinite(error), found, torch.inf)
 
 
-def _real(values: Tensor, mask: Tensor | None) -> Tensor:
+def without_masked(values: Tensor, mask: Tensor | None) -> Tensor:
     """The values, 0 where no real point is."""
     return values if mask is None else values.masked_fill(~mask[:, None, :, None], 0.0)

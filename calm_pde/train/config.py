@@ -102,6 +102,12 @@ class TrainConfig(Config):
     """Whether frame 0 is in the loss of a model that decodes it (calm); it never is in that of others."""
     reduction: Literal["frame", "spacetime"] = "frame"
     """The norm in the loss: over the points of each frame (the paper's formula), or over space and time (its Burgers runs)."""
+    gradient_loss: Annotated[float, Field(ge=0)] = 0.0
+    """λ of the relative error of gradients that the loss has beside that of values."""
+    channel_weights: tuple[PositiveFloat, ...] = ()
+    """How much each field counts in the loss, in their order; all alike by default."""
+    lead_times: Literal["window", "all"] = "window"
+    """rollout: whether a model is rolled from frame 0 of a window alone, or from every true frame of it to its end."""
     augment: Literal["none", "symmetries"] = "none"
     """symmetries: every window is moved by a draw from what the data file declares that its equation leaves invariant."""
     random_offset: Annotated[float, Field(ge=0)] = 0.0

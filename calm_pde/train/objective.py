@@ -1,4 +1,4 @@
-"""What is minimized: the relative L2 error of normalized fields over a window, or what a stage of a model asks for."""
+"""What is minimized: the relative error of normalized fields over a window, or what a stage of a model asks for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from calm_pde.errors import ConfigError, OutsideBoxWarning
-from calm_pde.metrics.relative_l2 import relative_l2_loss
-from calm_pde.models import Model
+from calm_pde.models import Model, ModelConfig
 from calm_pde.models.draws import Draws
 from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Frames
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
+from calm_pde.train.loss import Loss
 from calm_pde.train.schedule import Schedule
 from calm_pde.types import Float, Tensor
 
@@ -30,7 +30,7 @@ class Objective:
     """The loss of each window of a batch; `Surrogate.task` and `train.feeding` say what is given and what is wanted.
 
     - `rollout`: frame 0 is given, all others are wanted, frame 0 too with `reconstruction` of a model that decodes it; by
-      `train.feeding`, true frames are given as well.
+      `train.feeding`, true frames are given as well; with all lead times, every frame is given once, and those after it wanted.
     - `steady`: the features are given, one field is wanted.
     - `autoencoder`: frame 0 is given and wanted.
     - a model in stages has losses of its own.
@@ -38,14 +38,11 @@ class Objective:
 
     def __init__(self, surrogate: Surrogate, config: TrainConfig, schedule: Schedule) -> None:
         self.surrogate, self.config, self.schedule = surrogate, config, schedule
-        if config.feeding != "rollout" and not surrogate.model.config.abilities.frame_to_frame:
-            raise ConfigError(
-                f"train.feeding: {config.feeding!r} is for models that go from frame to frame on their points, and "
-                f"{surrogate.card.kind} does not. Use 'rollout'."
-            )
+        _check(config, surrogate.model.config, surrogate.card.kind)
+        self.loss = Loss(config, [field.name for field in surrogate.card.fields], surrogate.card.periodic)
 
     def losses(self, batch: Batch, epoch: int = 0, offset: np.ndarray | None = None) -> Float[Tensor, "batch"]:
-        """Mean over frames and channels of the relative L2 error of normalized fields, per window."""
+        """Mean over frames and channels of the relative error of normalized fields, per window."""
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
         frames = self.surrogate.translator.frames(batch, dtype)
         if offset is not None:
@@ -54,9 +51,12 @@ class Objective:
         with self._autocast(frames.points.device), nullcontext() if offset is None else _shifted_on_purpose():
             if stage is not None:
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
-            predicted = self._predicted(batch, frames, epoch).to(dtype)
-        target = frames.values[:, -predicted.shape[1] :]
-        return relative_l2_loss(predicted, target, batch.mask, spacetime=self.config.reduction == "spacetime")
+            if self.config.lead_times == "all":
+                predicted, wanted = self._from_each_frame(batch, frames, epoch)
+            else:
+                predicted = self._predicted(batch, frames, epoch)
+                wanted = frames.values[:, -predicted.shape[1] :]
+        return self.loss.of(predicted.to(dtype), wanted, batch)
 
     def _predicted(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
         """The last frames of each window, normalized: all of them that are in the loss."""
@@ -70,7 +70,20 @@ class Objective:
         given = self._noisy(given[:, None], batch, epoch)[:, 0]
         if task == "autoencoder":
             return model.rollout(given, points, [], mask, kinds)
-        predicted = model.rollout(given, points, batch.times[1:].tolist(), mask, kinds)
+        return self._rolled(given, batch.times[1:], frames)
+
+    def _from_each_frame(self, batch: Batch, frames: Frames, epoch: int) -> tuple[Tensor, Tensor]:
+        """The rollouts from every frame that has later ones, one after the other, and what is wanted of them."""
+        values, times = frames.values, batch.times
+        given = self._noisy(values[:, : max(1, len(times) - 1)], batch, epoch)
+        rolled = [self._rolled(start, times[s + 1 :] - times[s], frames) for s, start in enumerate(given.unbind(dim=1))]
+        wanted = [values[:, -part.shape[1] :] for part in rolled]
+        return torch.cat(rolled, dim=1), torch.cat(wanted, dim=1)
+
+    def _rolled(self, given: Tensor, times: Tensor, frames: Frames) -> Tensor:
+        """The frames of one rollout that are in the loss: at `times`, and before them the given one as it is reconstructed."""
+        model, (_, points, mask, kinds) = self.surrogate.model, frames
+        predicted = model.rollout(given, points, times.tolist(), mask, kinds)
         return predicted if self.config.reconstruction and model.config.abilities.reconstructs else predicted[:, 1:]
 
     def _stepped(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
@@ -98,6 +111,29 @@ class Objective:
 
     def _autocast(self, device: torch.device) -> Any:
         return torch.autocast(device.type, torch.bfloat16) if self.config.precision == "bfloat16" else nullcontext()
+
+
+def _check(config: TrainConfig, model: ModelConfig, kind: str) -> None:
+    """Settings that a model can't be trained with are refused by name."""
+    stages = model.abilities.stages
+    if config.feeding != "rollout" and not model.abilities.frame_to_frame:
+        raise ConfigError(
+            f"train.feeding: {config.feeding!r} is for models that go from frame to frame on their points, and "
+            f"{kind} does not. Use 'rollout'."
+        )
+    if config.lead_times == "all" and (stages or model.task != "rollout" or config.feeding != "rollout"):
+        reason = f"{kind} learns in stages" if stages else f"this is a training of task {model.task!r}"
+        reason = f"train.feeding is {config.feeding!r}" if config.feeding != "rollout" else reason
+        raise ConfigError(
+            f"train.lead_times: 'all' is for models that are rolled over a window on their own answers, and {reason}. "
+            "Use 'window'."
+        )
+    for name in ("gradient_loss", "channel_weights") if stages else ():
+        if getattr(config, name):
+            raise ConfigError(
+                f"train.{name}: {kind} learns in stages ({', '.join(stage.name for stage in stages)}), with losses of their "
+                "own. Leave it out."
+            )
 
 
 @contextmanager

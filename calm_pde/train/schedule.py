@@ -48,8 +48,10 @@ class Schedule:
         return window_length(epoch, config.epochs, frames, config.first_length)
 
     def self_fed(self, epoch: int) -> int:
-        """How many frames of a window come from the model's own answers."""
+        """How many frames of a window come from the model's own answers, in all of its rollouts."""
         most = self.length(epoch) - 1
+        if self.config.lead_times == "all":
+            return most * (most + 1) // 2
         if self.config.feeding == "prefix":
             return min(self_fed(epoch, self.config.epochs, self.num_frames), most)
         return most if self.config.feeding == "rollout" else 0

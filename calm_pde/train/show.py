@@ -39,6 +39,8 @@ class Show:
         steps = None if trainer.surrogate.task != "rollout" else data.num_frames - 1
         points, batch = int(data.file.num_points.max()), min(config.batch_size, len(data))
         known = model.predicted_peak(points, -(-batch // config.accumulate), steps, own_meshes=data.points is None)
+        if config.lead_times == "all" or config.gradient_loss:  # of which a model knows nothing
+            known = None
         seconds, counted = self._estimate(trainer, known is None)
         words.append(f"at most {(counted if known is None else known) / 2**20:.0f} MiB a step")
         words.append(f"about {_duration(seconds)}")

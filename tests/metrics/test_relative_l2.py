@@ -96,3 +96,11 @@ def test_a_zero_target_has_no_relative_error_and_what_is_not_finite_an_infinite_
     assert math.isfinite(found[0])
     assert math.isnan(found[1])
     assert found[2:] == [math.inf, math.inf]
+
+
+@pytest.mark.parametrize("spacetime", [False, True])
+def test_in_the_loss_channels_count_by_their_weights(spacetime):
+    prediction, target = torch.from_numpy(draw(3, 4, 7, 3)), torch.from_numpy(draw(3, 4, 7, 3, seed=1))
+    alone = [relative_l2_loss(prediction[..., [c]], target[..., [c]], spacetime=spacetime) for c in range(3)]
+    found = relative_l2_loss(prediction, target, None, spacetime, torch.tensor([0.5, 2.0, 0.5], dtype=torch.float64))
+    torch.testing.assert_close(found, (alone[0] + 4 * alone[1] + alone[2]) / 6)

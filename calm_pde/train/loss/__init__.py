@@ -1,0 +1,54 @@
+"""How wrong a prediction is in training: by values and, where asked for, by gradients; channel by channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from calm_pde.errors import ConfigError
+from calm_pde.metrics.relative_h1 import relative_h1_loss
+from calm_pde.metrics.relative_l2 import relative_l2_loss
+from calm_pde.records.batch import Batch
+from calm_pde.train.config import TrainConfig
+from calm_pde.train.loss.pairs import pairs_of
+from calm_pde.types import Float, Tensor
+
+
+class Loss:
+    """‖û − u‖/‖u‖ + λ |û − u|/|u| of normalized fields, |·| the H¹ seminorm; the mean over frames and channels, per window.
+
+    Args:
+        fields: names of the channels.
+    """
+
+    def __init__(self, config: TrainConfig, fields: Sequence[str], periodic: tuple[bool, ...]) -> None:
+        self.gradients, self.spacetime, self.periodic = config.gradient_loss, config.reduction == "spacetime", periodic
+        self.weights = channel_weights(config.channel_weights, fields)
+
+    def of(
+        self,
+        predicted: Float[Tensor, "batch time point channel"],
+        wanted: Float[Tensor, "batch time point channel"],
+        batch: Batch,
+    ) -> Float[Tensor, "batch"]:
+        """Of windows on the points of a batch, which neighbors are found on wherever a random offset puts them."""
+        weights = None if self.weights is None else self.weights.to(predicted)
+        losses = relative_l2_loss(predicted, wanted, batch.mask, self.spacetime, weights)
+        if not self.gradients:
+            return losses
+        meshes = pairs_of(batch.points, batch.mask, self.periodic)
+        return losses + self.gradients * relative_h1_loss(predicted, wanted, meshes, batch.mask, self.spacetime, weights)
+
+
+def channel_weights(weights: Sequence[float], fields: Sequence[str]) -> Float[Tensor, "channel"] | None:
+    """One weight per field, in the mean 1; None where all fields count alike."""
+    if not weights:
+        return None
+    if len(weights) != len(fields):
+        raise ConfigError(
+            f"train.channel_weights: expected {len(fields)}, one for each field ({', '.join(fields)}), got {len(weights)}: "
+            f"{tuple(weights)}. Give one per field, in this order."
+        )
+    found = torch.tensor(weights, dtype=torch.float64) / max(weights)
+    return found * (len(found) / found.sum())
