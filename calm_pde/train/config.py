@@ -106,6 +106,9 @@ class TrainConfig(Config):
     """λ of the relative error of gradients that the loss has beside that of values."""
     channel_weights: tuple[PositiveFloat, ...] = ()
     """How much each field counts in the loss, in their order; all alike by default."""
+    relative_to: Literal["normalized", "physical"] = "normalized"
+    """What an error is divided by: the norm of the normalized field (the paper), or of the physical one, as in the metric, by
+    which a field with a mean far from zero, such as a density, counts little beside others."""
     lead_times: Literal["window", "all"] = "window"
     """rollout: whether a model is rolled from frame 0 of a window alone, or from every true frame of it to its end."""
     augment: Literal["none", "symmetries"] = "none"

@@ -39,7 +39,8 @@ class Objective:
     def __init__(self, surrogate: Surrogate, config: TrainConfig, schedule: Schedule) -> None:
         self.surrogate, self.config, self.schedule = surrogate, config, schedule
         _check(config, surrogate.model.config, surrogate.card.kind)
-        self.loss = Loss(config, [field.name for field in surrogate.card.fields], surrogate.card.periodic)
+        fields = [field.name for field in surrogate.card.fields]
+        self.loss = Loss(config, fields, surrogate.card.periodic, surrogate.card.statistics)
 
     def losses(self, batch: Batch, epoch: int = 0, offset: np.ndarray | None = None) -> Float[Tensor, "batch"]:
         """Mean over frames and channels of the relative error of normalized fields, per window."""
@@ -128,8 +129,8 @@ def _check(config: TrainConfig, model: ModelConfig, kind: str) -> None:
             f"train.lead_times: 'all' is for models that are rolled over a window on their own answers, and {reason}. "
             "Use 'window'."
         )
-    for name in ("gradient_loss", "channel_weights") if stages else ():
-        if getattr(config, name):
+    for name in ("gradient_loss", "channel_weights", "relative_to") if stages else ():
+        if getattr(config, name) != TrainConfig.model_fields[name].default:
             raise ConfigError(
                 f"train.{name}: {kind} learns in stages ({', '.join(stage.name for stage in stages)}), with losses of their "
                 "own. Leave it out."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from calm_pde.data.statistics import Statistics
 from calm_pde.errors import ConfigError
 from calm_pde.metrics.relative_h1 import relative_h1_loss
 from calm_pde.metrics.relative_l2 import relative_l2_loss
@@ -18,13 +19,16 @@ from calm_pde.types import Float, Tensor
 class Loss:
     """‖û − u‖/‖u‖ + λ |û − u|/|u| of normalized fields, |·| the H¹ seminorm; the mean over frames and channels, per window.
 
+    Relative to physical fields it is ‖û − u‖/‖u + μ/σ‖, with mean μ and deviation σ of a field.
+
     Args:
         fields: names of the channels.
     """
 
-    def __init__(self, config: TrainConfig, fields: Sequence[str], periodic: tuple[bool, ...]) -> None:
+    def __init__(self, config: TrainConfig, fields: Sequence[str], periodic: tuple[bool, ...], statistics: Statistics) -> None:
         self.gradients, self.spacetime, self.periodic = config.gradient_loss, config.reduction == "spacetime", periodic
         self.weights = channel_weights(config.channel_weights, fields)
+        self.zero = torch.tensor(statistics.mean) / torch.tensor(statistics.std) if config.relative_to == "physical" else None
 
     def of(
         self,
@@ -34,6 +38,9 @@ class Loss:
     ) -> Float[Tensor, "batch"]:
         """Of windows on the points of a batch, which neighbors are found on wherever a random offset puts them."""
         weights = None if self.weights is None else self.weights.to(predicted)
+        if self.zero is not None:
+            zero = self.zero.to(predicted)
+            predicted, wanted = predicted + zero, wanted + zero
         losses = relative_l2_loss(predicted, wanted, batch.mask, self.spacetime, weights)
         if not self.gradients:
             return losses

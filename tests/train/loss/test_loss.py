@@ -11,6 +11,7 @@ from rich.console import Console
 
 from calm_pde.data.writing import write
 from calm_pde.errors import ConfigError
+from calm_pde.metrics import METRICS
 from calm_pde.records.batch import Batch
 from calm_pde.train.config import Recipe, TrainConfig
 from calm_pde.train.loop import Trainer
@@ -98,6 +99,20 @@ def test_another_number_of_weights_is_refused_with_the_fields(weights: tuple[flo
         trainer(tmp_path, channel_weights=weights)
 
 
+@pytest.mark.parametrize("reduction", ["frame", "spacetime"])
+def test_relative_to_physical_fields_the_loss_is_the_metric(tmp_path, reduction):
+    run = trainer(tmp_path, relative_to="physical", reduction=reduction, reconstruction=False)
+    batch = first(run)
+    found = run.objective.losses(batch)
+    predicted = run.surrogate.predicted(batch)
+    errors = METRICS[{"frame": "relative_l2", "spacetime": "relative_l2_spacetime"}[reduction]].errors(
+        predicted, batch.fields[:, 1:].double(), batch.mask
+    )
+    torch.testing.assert_close(found, errors.flatten(1).mean(dim=1), rtol=1e-5, atol=0)
+    plain = trainer(tmp_path, reduction=reduction, reconstruction=False).objective.losses(batch)
+    assert not torch.allclose(plain, found, rtol=1e-2)
+
+
 @pytest.mark.parametrize(
     "settings", [{"gradient_loss": -0.1}, {"gradient_loss": float("inf")}, {"channel_weights": (1, 0)}, {"lead_times": "some"}]
 )
@@ -107,7 +122,8 @@ def test_impossible_settings_are_refused(settings: dict) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("gradient_loss", 0.1), ("channel_weights", (1.0,)), ("channel_weights", (1.0, 2.0))]
+    ("name", "value"),
+    [("gradient_loss", 0.1), ("channel_weights", (1.0,)), ("channel_weights", (1.0, 2.0)), ("relative_to", "physical")],
 )
 def test_a_model_with_losses_of_its_own_refuses_by_name(name: str, value: object, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"train\.{name}: aroma learns in stages \(autoencoder, dynamics\)"):
