@@ -32,10 +32,22 @@ _ASK_STAGES = "Ask config.abilities.stages first."
 
 
 class Stage(NamedTuple):
-    """A stage of training, in which one part of a model learns on windows of so many frames."""
+    """A stage of training, in which one part of a model learns.
+
+    Args:
+        frames: of its windows, on which its own `stage_losses` are minimized; None where windows and loss are those of a
+            training without stages.
+    """
 
     name: str
-    frames: int
+    frames: int | None
+
+
+class Answer(NamedTuple):
+    """What a model answers in training, and what it adds to the loss of each window."""
+
+    predicted: Float[Tensor, "batch time point channel"]
+    added: Float[Tensor, "batch"] | float = 0.0
 
 
 class Abilities(NamedTuple):
@@ -105,12 +117,24 @@ class Model(nn.Module, ABC):
         """The frame after each of the states (batch, time, point, channel): one step each, all at once."""
         raise self.refusal("following", "go from frame to frame", "Ask config.abilities.frame_to_frame first.")
 
+    def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
+        """The one way in which training asks: `rollout` from frame 0, or the answer of a steady model, and what is added.
+
+        Args:
+            frames: frame 0 is given to the model; the true frames at `times` behind it serve only what it adds to the loss.
+        """
+        values, points, mask, kinds = frames
+        given = values[:, 0].contiguous()
+        if self.config.task == "steady":
+            return Answer(self(given, points, mask=mask, node_type=kinds))
+        return Answer(self.rollout(given, points, times, mask, kinds))
+
     def part(self, stage: str) -> nn.Module:
         """What learns in a stage of training; everything else is frozen."""
         raise self.refusal("stage", "learn in stages", _ASK_STAGES)
 
     def stage_losses(self, stage: str, frames: Frames, draws: Draws) -> Float[Tensor, "batch"]:
-        """What a stage of training minimizes, per window; all that is random comes from `draws`."""
+        """What a stage with windows of its own minimizes, per window; all that is random comes from `draws`."""
         raise self.refusal("stage", "learn in stages", _ASK_STAGES)
 
     def prepare(self, stage: str, training: Iterable[Frames]) -> None:

@@ -35,7 +35,7 @@ class Inputs:
 
 
 class Frames(NamedTuple):
-    """Windows of normalized fields (batch, time, point, channel) on their points; padded points hold anything."""
+    """Windows of normalized values (batch, time, point, channel) on their points; padded points hold anything."""
 
     values: Tensor
     points: Tensor

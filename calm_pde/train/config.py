@@ -82,7 +82,7 @@ class TrainConfig(Config):
     input_noise: Annotated[float, Field(ge=0)] = 0.0
     """σ of the noise N(0, σ²) on every frame of the data that a model is fed, normalized."""
     stages: tuple[PositiveFloat, ...] = ()
-    """Shares of the epochs for the stages of a model that is trained part by part (aroma); equal by default."""
+    """Shares of the epochs for the stages of a model that is trained part by part (aroma, staged calm); equal by default."""
     curriculum: bool = True
     """Whether windows grow during training."""
     growth: Literal["tanh", "linear"] = "tanh"

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from calm_pde.errors import ConfigError, OutsideBoxWarning
 from calm_pde.models import Model, ModelConfig
+from calm_pde.models.contract import Answer
 from calm_pde.models.draws import Draws
 from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Frames
@@ -33,7 +34,9 @@ class Objective:
       `train.feeding`, true frames are given as well; with all lead times, every frame is given once, and those after it wanted.
     - `steady`: the features are given, one field is wanted.
     - `autoencoder`: frame 0 is given and wanted.
-    - a model in stages has losses of its own.
+    - a stage of a model may have losses of its own.
+
+    A model may add to its loss what it learns beside the error of its answers (`Model.training_answer`).
     """
 
     def __init__(self, surrogate: Surrogate, config: TrainConfig, schedule: Schedule) -> None:
@@ -50,54 +53,63 @@ class Objective:
             frames = frames._replace(points=frames.points + frames.points.new_tensor(offset))
         model, stage = self.surrogate.model, self.schedule.span(epoch).stage
         with self._autocast(frames.points.device), nullcontext() if offset is None else _shifted_on_purpose():
-            if stage is not None:
+            if stage is not None and stage.frames is not None:
                 return model.stage_losses(stage.name, frames, self._draws(batch, epoch)).to(dtype)
-            if self.config.lead_times == "all":
-                predicted, wanted = self._from_each_frame(batch, frames, epoch)
-            else:
-                predicted = self._predicted(batch, frames, epoch)
-                wanted = frames.values[:, -predicted.shape[1] :]
-        return self.loss.of(predicted.to(dtype), wanted, batch)
+            answer = self._answer(batch, frames, epoch)
+            wanted = self._after_each_frame(frames.values) if self.config.lead_times == "all" else frames.values
+        predicted = answer.predicted.to(dtype)
+        return self.loss.of(predicted, wanted[:, -predicted.shape[1] :], batch) + answer.added
 
-    def _predicted(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
-        """The last frames of each window, normalized: all of them that are in the loss."""
-        surrogate = self.surrogate
-        model, task, (_, points, mask, kinds) = surrogate.model, surrogate.task, frames
-        given = surrogate.translator.inputs(batch, points.dtype).values
-        if task == "steady":
-            return model(self._noisy(given[:, None], batch, epoch)[:, 0], points, mask=mask, node_type=kinds)
-        if self.config.feeding != "rollout":
-            return self._stepped(batch, frames, epoch)
-        given = self._noisy(given[:, None], batch, epoch)[:, 0]
-        if task == "autoencoder":
-            return model.rollout(given, points, [], mask, kinds)
-        return self._rolled(given, batch.times[1:], frames)
-
-    def _from_each_frame(self, batch: Batch, frames: Frames, epoch: int) -> tuple[Tensor, Tensor]:
-        """The rollouts from every frame that has later ones, one after the other, and what is wanted of them."""
+    def _answer(self, batch: Batch, frames: Frames, epoch: int) -> Answer:
+        """Of the last frames of each window, normalized: all of them that are in the loss."""
+        surrogate, stepped = self.surrogate, self.config.feeding != "rollout"
+        if surrogate.task == "steady":
+            features = surrogate.translator.inputs(batch, frames.points.dtype).values
+            frames = frames._replace(values=features[:, None])
         values, times = frames.values, batch.times
-        given = self._noisy(values[:, : max(1, len(times) - 1)], batch, epoch)
-        rolled = [self._rolled(start, times[s + 1 :] - times[s], frames) for s, start in enumerate(given.unbind(dim=1))]
-        wanted = [values[:, -part.shape[1] :] for part in rolled]
-        return torch.cat(rolled, dim=1), torch.cat(wanted, dim=1)
+        if self.config.lead_times == "all":
+            return self._from_each_frame(frames, self._noisy(values[:, : max(1, len(times) - 1)], batch, epoch), times)
+        given = self._noisy(values[:, :-1] if stepped else values[:, :1], batch, epoch)
+        fed = self.schedule.self_fed(epoch) if stepped else values.shape[1] - 1
+        answer = self._rolled(frames, given[:, 0], times[: fed + 1])
+        if not stepped:
+            return answer
+        return answer._replace(predicted=torch.cat([answer.predicted, *self._steps(given[:, fed:], frames)], dim=1))
 
-    def _rolled(self, given: Tensor, times: Tensor, frames: Frames) -> Tensor:
-        """The frames of one rollout that are in the loss: at `times`, and before them the given one as it is reconstructed."""
-        model, (_, points, mask, kinds) = self.surrogate.model, frames
-        predicted = model.rollout(given, points, times.tolist(), mask, kinds)
-        return predicted if self.config.reconstruction and model.config.abilities.reconstructs else predicted[:, 1:]
+    def _rolled(self, frames: Frames, given: Tensor, times: Float[Tensor, "time"]) -> Answer:
+        """One rollout from what is given at the first of the times, whose true frames come first in `frames`."""
+        model, steps = self.surrogate.model, len(times) - 1
+        seen = frames._replace(values=torch.cat([given[:, None], frames.values[:, 1 : steps + 1]], dim=1))
+        answer = model.training_answer(seen, (times[1:] - times[0]).tolist())
+        return answer._replace(predicted=answer.predicted[:, self._left_out :])
 
-    def _stepped(self, batch: Batch, frames: Frames, epoch: int) -> Tensor:
-        """Frames 1 … T − 1: first those that the model feeds itself, then one step from each true frame that is left."""
-        model, (values, points, mask, kinds) = self.surrogate.model, frames
-        inputs = self._noisy(values[:, :-1], batch, epoch)
-        fed, together = self.schedule.self_fed(epoch), self.config.frames_at_once
-        found = [model.rollout(inputs[:, 0], points, batch.times[1 : fed + 1].tolist(), mask, kinds)[:, 1:]] if fed else []
-        left = inputs[:, fed:]
-        for part in left.split(together or len(left[0]), dim=1) if len(left[0]) else ():
-            steps = partial(_recomputed, model) if together else model.following
-            found.append(steps(part, points, mask, kinds))
-        return torch.cat(found, dim=1)
+    def _from_each_frame(self, frames: Frames, given: Float[Tensor, "batch start point channel"], times: Tensor) -> Answer:
+        """The rollouts from every frame that has later ones, one after the other; what the model adds is their mean."""
+        later = [frames._replace(values=frames.values[:, s:]) for s in range(given.shape[1])]
+        rolled = [
+            self._rolled(some, start, times[s:]) for s, (some, start) in enumerate(zip(later, given.unbind(1), strict=True))
+        ]
+        added = torch.stack([torch.as_tensor(one.added, device=given.device) for one in rolled]).mean(dim=0)
+        return Answer(torch.cat([one.predicted for one in rolled], dim=1), added)
+
+    def _after_each_frame(self, values: Tensor) -> Float[Tensor, "batch time point channel"]:
+        """What is wanted of the rollouts from every frame."""
+        starts = range(max(1, values.shape[1] - 1))
+        return torch.cat([values[:, start + self._left_out :] for start in starts], dim=1)
+
+    @property
+    def _left_out(self) -> int:
+        """How many frames of a rollout are not in the loss: the given one, where it is not to be reconstructed."""
+        model = self.surrogate.model.config
+        return int(model.task == "rollout" and not (self.config.reconstruction and model.abilities.reconstructs))
+
+    def _steps(self, states: Float[Tensor, "batch time point channel"], frames: Frames) -> Iterator[Tensor]:
+        """One step from each of the states, as many at once as the settings allow."""
+        model, (_, points, mask, kinds), together = self.surrogate.model, frames, self.config.frames_at_once
+        step = partial(_recomputed, model) if together else model.following
+        count = states.shape[1]
+        for part in states.split(together or count, dim=1) if count else ():
+            yield step(part, points, mask, kinds)
 
     def _noisy(self, values: Float[Tensor, "batch time point channel"], batch: Batch, epoch: int) -> Tensor:
         if not self.config.input_noise:

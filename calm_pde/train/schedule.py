@@ -23,11 +23,12 @@ class Schedule:
         self.config, self.num_frames, self.even = config, num_frames, even
         self.task, stages = model.task, model.abilities.stages
         self.spans = spans(stages, config.epochs, config.stages)
-        longest = max((stage.frames for stage in stages), default=1)
+        longest = max((stage.frames or 1 for stage in stages), default=1)
         if (stages or config.feeding != "rollout") and (not even or num_frames < longest):
             raise ConfigError(
                 f"train: such a training needs evenly spaced frames, at least {longest} of them; the data have {num_frames}"
-                f"{'' if even else ', unevenly spaced'}. Choose other data, or train.feeding='rollout' of another model."
+                f"{'' if even else ', unevenly spaced'}. Choose other data, or a model without stages and "
+                "train.feeding='rollout'."
             )
 
     def span(self, epoch: int) -> Span:
@@ -36,24 +37,24 @@ class Schedule:
 
     def length(self, epoch: int) -> int:
         """Frames of a window, the first included."""
-        config, frames, stage = self.config, self.num_frames, self.span(epoch).stage
+        config, frames, span = self.config, self.num_frames, self.span(epoch)
         if self.task != "rollout":
             return 1
-        if stage is not None:
-            return stage.frames
+        if span.frames is not None:
+            return span.frames
         if not config.curriculum or config.feeding != "rollout":
             return frames
         if config.growth == "linear":
-            return linear_length(epoch, config.epochs, frames, config.first_length, config.growth_share)
-        return window_length(epoch, config.epochs, frames, config.first_length)
+            return linear_length(epoch - span.begin, span.epochs, frames, config.first_length, config.growth_share)
+        return window_length(epoch - span.begin, span.epochs, frames, config.first_length)
 
     def self_fed(self, epoch: int) -> int:
         """How many frames of a window come from the model's own answers, in all of its rollouts."""
-        most = self.length(epoch) - 1
+        most, span = self.length(epoch) - 1, self.span(epoch)
         if self.config.lead_times == "all":
             return most * (most + 1) // 2
         if self.config.feeding == "prefix":
-            return min(self_fed(epoch, self.config.epochs, self.num_frames), most)
+            return min(self_fed(epoch - span.begin, span.epochs, self.num_frames), most)
         return most if self.config.feeding == "rollout" else 0
 
     def selects(self, epoch: int) -> bool:
@@ -61,8 +62,8 @@ class Schedule:
         return self.span(epoch) == self.spans[-1]
 
     def starts(self, epoch: int) -> dict[str, Any]:
-        """Where windows may start, as `epoch_windows` takes it; those of a stage always start anywhere."""
-        if self.span(epoch).stage is not None:
+        """Where windows may start, as `epoch_windows` takes it; those that a stage has of its own always start anywhere."""
+        if self.span(epoch).frames is not None:
             return {"random_starts": True, "room": 1}
         return {"random_starts": self.config.random_starts and self.task != "steady" and self.even}
 

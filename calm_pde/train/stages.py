@@ -22,6 +22,11 @@ class Span(NamedTuple):
     def epochs(self) -> int:
         return self.end - self.begin
 
+    @property
+    def frames(self) -> int | None:
+        """Of the windows that a stage has of its own, beside a loss of its own; None where those of the training count."""
+        return None if self.stage is None else self.stage.frames
+
 
 def spans(stages: Sequence[Stage], epochs: int, shares: Sequence[float]) -> tuple[Span, ...]:
     """The epochs split among the stages by shares, equal ones where there are none; one span where there are no stages."""

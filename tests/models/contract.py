@@ -112,6 +112,7 @@ CASES: list[Case] = [
         stirred=True,
         unfelt=("norm_key.bias",),
     ),
+    Case("calm", _CALM | {"dim": 1, "staged": True, "consistency": 0.5}, any_time=True, unfelt=("norm_key.bias",)),
     Case("aroma", _AROMA | {"dim": 1}, stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 2, "autoencoder": {"geometry": True}}), stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 3, "dynamics": {"residual": 4.0}}), stirred=True, unfelt=_UNFELT),

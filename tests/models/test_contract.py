@@ -115,6 +115,20 @@ def test_rollout_and_forward_agree(case):
     assert relative_error(model.rollout(**call, times=[]), whole[:, :1]) < 1e-12
 
 
+@every_model
+def test_training_is_answered_with_the_rollout(case):
+    """From frame 0 alone: the true frames behind it move only what is added, which is a number per window or nothing."""
+    model, call = case.build().double(), shared_mesh(case)
+    rolled, added = model.rollout(**call, times=[1.0, 2.0]), []
+    for shift in (1, 2):
+        true = torch.stack([call["values"].roll(shift * frame, dims=0) for frame in range(3)], dim=1)
+        answer = model.training_answer(Frames(true, call["points"], None, call.get("node_type")), [1.0, 2.0])
+        assert relative_error(answer.predicted, rolled) < 1e-12
+        added.append(torch.as_tensor(answer.added).expand(3))
+    assert torch.equal(*added) is not bool(getattr(model.config, "consistency", 0.0))
+    assert float(added[0].detach().min()) >= 0
+
+
 @step_by_step
 def test_only_whole_frames_are_answered(case):
     model, call = case.build().double(), shared_mesh(case)
@@ -278,9 +292,14 @@ def test_what_is_declared_is_true(case):
 
 @every_model
 def test_stages_are_declared_or_refused_by_name(case):
-    """Every stage has a part that learns and a loss per window of its length."""
+    """Every stage has a part that learns and, where its windows are its own, a loss per window of its length."""
     model, call = case.build().double(), shared_mesh(case)
     for name, frames in model.config.abilities.stages:
+        learning = {id(weight) for weight in model.part(name).parameters()}
+        assert learning
+        assert learning <= {id(weight) for weight in model.parameters()}
+        if frames is None:
+            continue
         windows = Frames(call["values"][:, None].expand(-1, frames, -1, -1), call["points"])
         losses = model.stage_losses(name, windows, Draws([[place] for place in range(3)]))
         assert losses.shape == (3,)
@@ -299,7 +318,8 @@ def test_every_configuration_says_its_task(case):
     config = case.build().config
     assert config.task == "rollout"
     if case.name == "calm":
-        assert type(config).model_validate(case.config | {"task": "steady"}).task == "steady"
+        steady = case.config | {"task": "steady", "staged": False, "consistency": 0.0}
+        assert type(config).model_validate(steady).task == "steady"
         return
     assert "task" not in config.model_dump()
     with pytest.raises(ConfigError, match=r"task.*'rollout'"):

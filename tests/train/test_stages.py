@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +14,19 @@ import torch
 import yaml
 from rich.console import Console
 
+from calm_pde.data.writing import write
 from calm_pde.errors import ConfigError
 from calm_pde.models.contract import Stage
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.checkpoint import load_newest
-from calm_pde.train.config import Recipe
+from calm_pde.train.config import Recipe, TrainConfig
 from calm_pde.train.loop import Trainer
 from calm_pde.train.record import read_record
+from calm_pde.train.schedule import Schedule
 from calm_pde.train.show import Show
 from calm_pde.train.stages import spans
-from tests.train import runs
+from tests.data.sets import shared_source
+from tests.train import runs, test_curriculum
 from tests.train.runs import one_thread  # noqa: F401
 from tests.train.test_processes import TORCHRUN, numbers
 
@@ -38,6 +45,7 @@ MODEL = {
     },
     "dynamics": {"width": 8, "heads": 2, "blocks": 1, "standardize": True},
 }
+CALM = test_curriculum.MODEL | {"staged": True, "consistency": 0.1}
 TRAIN: dict[str, Any] = {
     "epochs": 4,
     "batch_size": 5,
@@ -49,13 +57,21 @@ TRAIN: dict[str, Any] = {
 STEPS = 4  # of an epoch: 16 trajectories in batches of 5, the last of one
 
 
-def recipe(**train: Any) -> Recipe:
-    data = {"file": str(runs.SAMPLE), "frame_stride": 4}
-    return Recipe.model_validate({"name": "tiny", "data": data, "model": MODEL, "train": TRAIN | train})
+@cache
+def few_points() -> Path:
+    """As many trajectories as the sample has, on 36 points, so that a model with larger steps is quick."""
+    folder = Path(tempfile.mkdtemp(prefix="calm_stages_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return write(shared_source(20), folder / "a.h5").path
 
 
-def trainer(run: Path, **train: Any) -> Trainer:
-    return Trainer(recipe(**train), run, Show(Console(quiet=True)))
+def recipe(model: dict[str, Any] = MODEL, **train: Any) -> Recipe:
+    data = {"file": few_points()} if model["kind"] == "calm" else {"file": str(runs.SAMPLE), "frame_stride": 4}
+    return Recipe.model_validate({"name": "tiny", "data": data, "model": model, "train": TRAIN | train})
+
+
+def trainer(run: Path, model: dict[str, Any] = MODEL, **train: Any) -> Trainer:
+    return Trainer(recipe(model, **train), run, Show(Console(quiet=True)))
 
 
 def weights(trainer: Trainer, part: str) -> dict[str, torch.Tensor]:
@@ -109,6 +125,69 @@ def test_each_stage_trains_its_part_alone(tmp_path: Path) -> None:
     rates = [line["learning_rate"] for line in lines]
     assert rates[: 2 * STEPS] == rates[2 * STEPS :]  # each stage goes through the schedule
     assert rates[0] == 1e-2
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_calm_learns_part_by_part_and_then_as_a_whole(optimizer: str, tmp_path: Path) -> None:
+    run = trainer(tmp_path / "run", CALM, average=None, epochs=3, first_length=2, optimizer=optimizer)
+    real, seen = run.step, []
+
+    def step(*arguments: Any) -> float:
+        before = {name: weight.detach().clone() for name, weight in run.model.named_parameters()}
+        loss = real(*arguments)
+        stage = run.schedule.span(run.position.epoch).stage
+        assert stage is not None
+        part = {id(weight) for weight in run.model.part(stage.name).parameters()}
+        for name, weight in run.model.named_parameters():
+            assert (weight.grad is not None) == weight.requires_grad == (id(weight) in part), name
+            if not name.endswith("norm_key.bias"):  # its gradient is zero but for rounding
+                assert torch.equal(weight, before[name]) is not (id(weight) in part), name
+        assert {name.split(".")[0] for name, weight in run.model.named_parameters() if id(weight) in part} == {
+            "autoencoder": {"encoder", "decoder"},
+            "dynamics": {"processor"},
+            "whole": {"encoder", "decoder", "processor"},
+        }[stage.name]
+        held = {id(weight) for each in run.optimizer.parts for group in each.param_groups for weight in group["params"]}
+        assert held == part
+        seen.append(stage.name)
+        return loss
+
+    run.step = step
+    run.fit()
+    assert seen == ["autoencoder"] * STEPS + ["dynamics"] * STEPS + ["whole"] * STEPS
+    lines = [line for line in read_record(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
+    assert [line["length"] for line in lines[::STEPS]] == [1, 4, 2]
+    assert run.position.best_epoch == 3
+
+
+@pytest.mark.parametrize(
+    "settings", [{"growth": "tanh"}, {"growth": "linear", "growth_share": 0.8}, {"feeding": "prefix"}], ids=str
+)
+def test_the_whole_learns_as_a_training_without_stages(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Curriculum, windows and learning rate of as many epochs as its own, and the loss to the bit."""
+    settings = settings | {"first_length": 3}
+    staged, plain = (
+        trainer(tmp_path / name, model).model.config for name, model in (("a", CALM), ("b", CALM | {"staged": False}))
+    )
+    found = Schedule(TrainConfig(epochs=60, stages=(2, 1, 3), **settings), staged, 20, even=True)
+    wanted = Schedule(TrainConfig(epochs=30, **settings), plain, 20, even=True)
+    for epoch in range(30):
+        for ask in ("length", "starts", "self_fed"):
+            assert getattr(found, ask)(30 + epoch) == getattr(wanted, ask)(epoch)
+        assert found.learning_rate(30 + epoch, 4 * (30 + epoch), 4) == wanted.learning_rate(epoch, 4 * epoch, 4)
+    assert len({wanted.self_fed(epoch) for epoch in range(30)}) > 3
+
+    run, other = trainer(tmp_path / "a", CALM), trainer(tmp_path / "b", CALM | {"staged": False})
+    for epoch, (batch, _) in zip((3, 3), run.batches(run.groups(3)), strict=False):
+        assert torch.equal(run.objective.losses(batch, epoch), other.objective.losses(batch, epoch))
+
+
+def test_a_trajectory_too_short_for_a_stage_is_refused_by_name(tmp_path: Path) -> None:
+    config = trainer(tmp_path / "run", CALM).model.config
+    Schedule(TrainConfig(epochs=3), config, 4, even=True)
+    for frames, even, words in ((3, True, "the data have 3"), (4, False, "unevenly spaced")):
+        with pytest.raises(ConfigError, match=f"at least 4 of them; .*{words}.* a model without stages"):
+            Schedule(TrainConfig(epochs=3), config, frames, even)
 
 
 def test_windows_of_a_stage_start_anywhere(tmp_path: Path) -> None:
@@ -165,9 +244,9 @@ class _Killed(Exception):
     pass
 
 
-def stopped(run: Path, at: int, *, saving: bool) -> None:
+def stopped(run: Path, at: int, *, saving: bool, **options: Any) -> None:
     """Train until step `at`, and end without a word: after that step, or just before what it saves."""
-    running = trainer(run, save_every=1)
+    running = trainer(run, save_every=1, **options)
     name = "_save" if saving else "step"
     real = getattr(running, name)
 
@@ -200,10 +279,28 @@ def test_stopped_in_each_stage_and_at_their_border(tmp_path: Path, whole: Path) 
     runs.assert_same_run(run, whole)
 
 
-@pytest.mark.parametrize("epoch", [0, 2], ids=["autoencoder", "dynamics"])
-def test_the_shares_of_two_processes_are_the_whole(epoch: int, tmp_path: Path) -> None:
+def test_calm_is_stopped_in_each_stage_and_at_their_borders(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"model": CALM, "epochs": 3, "first_length": 2}
+    trainer(tmp_path / "whole", save_every=1, **options).fit()
+    run = tmp_path / "run"
+    for at, saving in ((STEPS, True), (STEPS, False), (2 * STEPS, True), (2 * STEPS, False)):
+        stopped(run, at, saving=saving, **options)
+    stopped(run, 3 * STEPS - 1, saving=True, **options)
+    trainer(run, save_every=1, **options).fit()
+    runs.assert_same_run(run, tmp_path / "whole")
+
+
+EPOCHS = pytest.mark.parametrize(
+    ("model", "epoch"),
+    [(MODEL, 0), (MODEL, 2), (CALM, 0), (CALM, 1), (CALM, 3)],
+    ids=["aroma autoencoder", "aroma dynamics", "calm autoencoder", "calm dynamics", "calm whole"],
+)
+
+
+@EPOCHS
+def test_the_shares_of_two_processes_are_the_whole(model: dict[str, Any], epoch: int, tmp_path: Path) -> None:
     """What a window draws, noise among it, is its own: losses and gradients are the same however a batch is split."""
-    run = trainer(tmp_path / "run", precision="float64")
+    run = trainer(tmp_path / "run", model, precision="float64")
     run.position.epoch = epoch
     run.optimizer = run._optimizer()
     found = []

@@ -76,7 +76,7 @@ def trainer_of(contender: Contender, setting: Setting, file: Path, folder: Path)
     """The one training loop with the contender's model; windows of a stage are as many as a trajectory has."""
     timed = contender.timed
     stages = MODELS[contender.kind].preset(timed.preset).abilities.stages
-    windows = setting.frames + 1 - stages[timed.stage].frames if stages else 1
+    windows = setting.frames + 1 - (stages[timed.stage].frames or setting.frames) if stages else 1
     size = TRAJECTORIES if timed.per_transition else TRAJECTORIES * windows
     train = {"epochs": 2, "batch_size": size, "windows_per_trajectory": windows, "learning_rate": 1e-6}
     recipe = {"name": "speed", "data": {"file": file}, "model": _model(contender, setting), "train": train | timed.train}

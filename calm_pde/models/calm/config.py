@@ -12,6 +12,7 @@ from calm_pde.engine.plan import DEFAULT_BUDGET
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.practice import PRACTICE
 from calm_pde.models.calm.presets import PRESETS
+from calm_pde.models.calm.training import STAGES
 from calm_pde.models.contract import Abilities, Mesh, ModelConfig
 from calm_pde.models.practice import Practice
 from calm_pde.nn.query_points import Spread
@@ -84,6 +85,10 @@ class CalmConfig(ModelConfig):
         detail: a path past the bottleneck for what is too fine for it; none in the paper.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
         spread: how the query points start, independent draws (the paper) or `even`, see `CalmLayer`.
+        staged: trained part by part: encoder and decoder on single frames, then the processor between the tokens of a frozen
+            encoder, then everything as without stages.
+        consistency: weight in the loss of how far the tokens that are stepped are from those of the true frames, the mean
+            over t ≥ 1 of ‖z_t − e(u_t)‖/‖e(u_t)‖.
         learnable_queries: False keeps the query points where they start.
         kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
         displacements: what the MLP kernels see, in units of the box (the paper) or of each receptive field's radius.
@@ -113,6 +118,8 @@ class CalmConfig(ModelConfig):
     displacements: Displacements = "absolute"
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     memory_budget: Annotated[int, Field(ge=2**20)] = DEFAULT_BUDGET
+    staged: bool = False
+    consistency: Annotated[float, Field(ge=0)] = 0.0
 
     @property
     def latent_channels(self) -> int:
@@ -135,14 +142,32 @@ class CalmConfig(ModelConfig):
             raise ValueError("displacements: the distance kernel sees relative distances alone; leave it out, got 'relative'")
         if self.detail is not None and self.task == "autoencoder":
             raise ValueError("detail: an autoencoder would pass its input by the bottleneck that it learns; leave detail out")
+        if self.detail is not None and self.staged:
+            raise ValueError("staged: its first stage would learn to pass frames by the bottleneck; leave out detail or staged")
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
+        return self
+
+    @model_validator(mode="after")
+    def _true_frames_are_encoded(self) -> CalmConfig:
+        for name in ("staged", "consistency"):
+            if getattr(self, name) and self.task != "rollout":
+                raise ValueError(f"{name} is for steps in time; leave it out where task is {self.task!r}")
+            if getattr(self, name) and self.in_channels != self.out_channels:
+                raise ValueError(
+                    f"{name} encodes true frames: out_channels must be {self.in_channels}, got {self.out_channels}"
+                )
         return self
 
     @property
     def abilities(self) -> Abilities:
         return Abilities(
-            any_times=self.task == "rollout", bakes=True, reconstructs=True, shows_inside=True, bfloat16_weights=True
+            any_times=self.task == "rollout",
+            bakes=True,
+            reconstructs=True,
+            shows_inside=True,
+            bfloat16_weights=True,
+            stages=STAGES if self.staged else (),
         )
 
     def latent_numbers(self, num_points: int) -> int:

@@ -32,22 +32,23 @@ def predicted_peak(
     """Bytes that a step takes at the most beyond what is there before it, from shapes alone.
 
     A training step encodes, takes `num_steps` latent steps, decodes all frames with the first, and goes backward from a
-    mean squared error. Without training it is the forward pass. Neighbor lists are counted, search chunks are not.
+    mean squared error; with `consistency` it encodes all frames. Without training it is the forward pass. Neighbor lists are
+    counted, search chunks are not.
     """
-    for name, count in (("num_points", num_points), ("batch", batch), ("num_queries", num_queries or num_points)):
-        if not isinstance(count, int) or count < 1:
-            raise InputError(name, expected="a whole number ≥ 1", got=repr(count), fix="Give the sizes of the step to come.")
+    _check_counts(num_points=num_points, batch=batch, num_queries=num_queries or num_points)
     config = model.config
     empty = copy.deepcopy(model).to("meta").train(training)
     dtype = next(model.parameters()).dtype
     lead = (batch,) if own_meshes else ()
+    steps = frames(empty.checked_steps(num_steps, None), None)
+    known = (1 + len(steps),) if training and config.consistency else ()
     num_queries = num_queries or num_points
 
     def new(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
         return torch.empty(shape, dtype=dtype, device="meta")
 
     values, points, queries = (
-        new(batch, num_points, config.in_channels),
+        new(batch, *known, num_points, config.in_channels),
         new(*lead, num_points, config.dim),
         new(*lead, num_queries, config.dim),
     )
@@ -68,14 +69,21 @@ def predicted_peak(
         encoder = neighbors(empty.encoder, points)
         given = empty.features(values, node_type)
         z, p = empty.encoder.convolve(given, points, None, None, encoder)
-        steps = frames(empty.checked_steps(num_steps, None), None)
-        zs = empty.advance(z, p, len(steps))
+        zs = empty.advance(z[:, 0] if known else z, p, len(steps))
         decoder = neighbors(empty.decoder, p)
         u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
         if empty.detail is not None:
             (seen,) = neighbors([empty.detail.read], points)
-            u = empty.detail.joined(u, empty.detail.read.convolve(given, points, queries, None, seen)[0])
+            start = given[:, 0] if known else given
+            u = empty.detail.joined(u, empty.detail.read.convolve(start, points, queries, None, seen)[0])
         if training:
-            (u - new(*u.shape)).square().mean().backward()
+            errors = (u - new(*u.shape)).square().mean()
+            (errors + (zs - z).square().mean() if known else errors).backward()
     SCRATCH.clear()
     return process_bytes(live)
+
+
+def _check_counts(**counts: object) -> None:
+    for name, count in counts.items():
+        if not isinstance(count, int) or count < 1:
+            raise InputError(name, expected="a whole number ≥ 1", got=repr(count), fix="Give the sizes of the step to come.")

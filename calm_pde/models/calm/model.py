@@ -21,6 +21,7 @@ from calm_pde.models.calm.kernel_weights import kernel_weights, named_layers
 from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.processor import Processor
+from calm_pde.models.calm.training import latent_errors, losses_of, part_of
 from calm_pde.models.checks import (
     check_coordinates,
     check_finite,
@@ -29,11 +30,12 @@ from calm_pde.models.checks import (
     check_values,
     warn_outside_box,
 )
-from calm_pde.models.contract import Mesh, Model
+from calm_pde.models.contract import Answer, Mesh, Model
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
+from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.point_features import NodeTypes
-from calm_pde.records.inputs import Inputs
+from calm_pde.records.inputs import Frames, Inputs
 from calm_pde.types import Float, Tensor
 
 
@@ -301,13 +303,44 @@ class CalmPDE(Model):
         """The reconstructed state, then the frames at `times`: all decoded at once."""
         z, p = self.encode(values, points, mask, node_type)
         start = Inputs(values, points, mask=mask, node_type=node_type)
-        u = self.decode(self.advance(z, p, times=times), p, _unmasked(points, mask), start=start)
+        return self.at_points(self.advance(z, p, times=times), p, start)
+
+    def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
+        """The rollout; with `consistency`, all frames are encoded at once, and how far its steps are from them is added."""
+        weight = self.config.consistency
+        if not weight or not len(times):
+            return super().training_answer(frames, times)
+        latents, p = self.latents(frames)
+        zs = self.advance(latents[:, 0], p, times=times)
+        start = Inputs(frames.values[:, 0], frames.points, mask=frames.mask, node_type=frames.node_type)
+        return Answer(self.at_points(zs, p, start), weight * latent_errors(zs, latents))
+
+    def part(self, stage: str) -> torch.nn.Module:
+        return part_of(self, stage) if self.config.staged else super().part(stage)
+
+    def stage_losses(self, stage: str, frames: Frames, draws: Draws) -> Tensor:
+        return losses_of(self, stage, frames) if self.config.staged else super().stage_losses(stage, frames, draws)
+
+    def latents(self, frames: Frames) -> tuple[Tensor, Tensor]:
+        """Tokens of all frames at once, (batch, time, token, channel), and their positions."""
+        values, points, mask, kinds = frames
+        if not seen_through():
+            self._check_state(values[:, 0], points, mask, kinds)
+        return self.encoder.convolve(self.features(values, kinds), points, None, mask)
+
+    def at_points(self, zs: Tensor, p: Tensor, start: Inputs) -> Tensor:
+        """The tokens zs (batch, time, token, channel), decoded at the points that the start is on; masked ones answer 0."""
+        mask = start.mask
+        u = self.decode(zs, p, _unmasked(start.points, mask), start=start)
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
     def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
+        """What the encoder is given of values (batch, point, channel) or (batch, time, point, channel)."""
         if self.node_types is None or node_type is None:
             return values
-        return torch.cat([values, self.node_types(node_type).expand(*values.shape[:-1], -1)], dim=-1)
+        kinds = self.node_types(node_type)
+        kinds = kinds[:, None] if kinds.ndim == 3 < values.ndim else kinds
+        return torch.cat([values, kinds.expand(*values.shape[:-1], -1)], dim=-1)
 
     def checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:
         only = {"steady": 1, "autoencoder": 0}.get(self.config.task)

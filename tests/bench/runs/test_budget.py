@@ -14,7 +14,10 @@ from calm_pde.bench.runs import budget
 from calm_pde.bench.runs.budget import FEWEST_EPOCHS, VALIDATIONS, allowance, allowance_of, epochs_of, stage_steps
 from calm_pde.bench.runs.trials import Length, trials
 from calm_pde.errors import CalmError
+from calm_pde.models.calm import CalmConfig
+from calm_pde.train.config import TrainConfig
 from calm_pde.train.curriculum import self_fed
+from calm_pde.train.schedule import Schedule
 from tests.bench.campaigns import SUITE, suite
 
 SECONDS = st.floats(1e-3, 10)
@@ -93,6 +96,22 @@ def test_stages_get_the_same_time(monkeypatch):
     assert found.recipe.train.epochs == 600
     assert found.steps == 4800
     assert found.steps * found.seconds_per_step == pytest.approx(60, rel=1e-6)
+
+
+def test_a_stage_with_a_curriculum_costs_what_its_windows_cost(monkeypatch):
+    """Three stages of 20 s each; the steps of the last take as long as the frames of its windows."""
+
+    def seconds(trainer, epoch):
+        stage = trainer.schedule.span(epoch).stage
+        return 0.01 * trainer.schedule.self_fed(epoch) if stage.frames is None else 1 / 64
+
+    calm = {"calm": {"train": {"batch_size": 2, "first_length": 2}, "model": {"staged": True}}}
+    found = told_times(monkeypatch, "calm", seconds, minutes=1, models=calm)
+    *parts, whole = found.recipe.train.stages
+    assert parts == [20 * 64 / 8] * 2  # epochs of 8 steps
+    schedule = Schedule(TrainConfig(epochs=60, first_length=2), CalmConfig.preset("burgers_1d"), 5, even=True)
+    each = 0.01 * sum(schedule.self_fed(epoch) for epoch in range(60)) / 60
+    assert whole * 8 * each == pytest.approx(20, rel=0.06)
 
 
 def test_real_steps_are_timed_on_the_data(tmp_path):

@@ -43,6 +43,11 @@ def test_changes_are_laid_over_a_preset():
         ({"task": "stationary"}, "task: "),
         ({"kernel": "distance", "weighting": "mean"}, "the distance kernel is itself a softmax"),
         ({"node_types": (0, 4, 4)}, "node_types must differ"),
+        ({"staged": True, "task": "steady"}, "staged is for steps in time; leave it out where task is 'steady'"),
+        ({"staged": True, "task": "autoencoder"}, "staged is for steps in time; leave it out where task is 'autoencoder'"),
+        ({"consistency": 0.1, "task": "autoencoder"}, "consistency is for steps in time"),
+        ({"consistency": -0.1}, "consistency: "),
+        ({"staged": True, "out_channels": 2}, "staged encodes true frames: out_channels must be 1, got 2"),
     ],
 )
 def test_mistakes_are_named(changes, message):

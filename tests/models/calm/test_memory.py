@@ -19,26 +19,26 @@ SCRIPT = """
 import sys, torch, calm_pde as cp
 from pathlib import Path
 from calm_pde.models.calm.memory import predicted_peak
+from calm_pde.records.inputs import Frames
 
-name, side, batch, steps, training = sys.argv[1], *map(int, sys.argv[2:6])
+name, (side, batch, steps, training, consistency) = sys.argv[1], (*map(int, sys.argv[2:]), 0)[:5]
 def status(name):
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
 
-model = cp.CalmConfig.preset(name).build()
+model = cp.CalmConfig.preset(name, consistency=consistency).build()
 dim = model.config.dim
 axis = torch.arange(side) / side
 grid = torch.cartesian_prod(*[axis] * dim).view(-1, dim)
-values = torch.randn(batch, len(grid), model.config.in_channels)
+values = torch.randn(batch, 1 + steps * consistency, len(grid), model.config.in_channels)
 predicted = predicted_peak(model, len(grid), batch, steps, training=bool(training))
 before = status("VmRSS")
 if training:
-    z, p = model.encode(values, grid)
-    u = model.decode(model.advance(z, p, steps), p, grid)
-    (u - torch.zeros_like(u)).square().mean().backward()
+    u, added = model.training_answer(Frames(values, grid), [float(step) for step in range(1, steps + 1)])
+    ((u - torch.zeros_like(u)).square().mean() + torch.as_tensor(added).mean()).backward()
 else:
     with torch.no_grad():
-        model(values, grid, steps)
+        model(values[:, 0], grid, steps)
 print(predicted, status("VmHWM") - before)
 """
 
@@ -60,7 +60,12 @@ def check(predicted: int, peak: int) -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    [("navier_stokes_2d", 64, 16, 19, 1), ("navier_stokes_2d", 64, 4, 19, 0), ("burgers_1d", 1024, 8, 20, 1)],
+    [
+        ("navier_stokes_2d", 64, 16, 19, 1),
+        ("navier_stokes_2d", 64, 4, 19, 0),
+        ("burgers_1d", 1024, 8, 20, 1),
+        ("navier_stokes_2d", 64, 8, 19, 1, 1),
+    ],
     ids=str,
 )
 def test_predicted_peak(setting):
