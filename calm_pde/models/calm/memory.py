@@ -47,11 +47,8 @@ def predicted_peak(
     def new(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
         return torch.empty(shape, dtype=dtype, device="meta")
 
-    values, points, queries = (
-        new(batch, *known, num_points, config.in_channels),
-        new(*lead, num_points, config.dim),
-        new(*lead, num_queries, config.dim),
-    )
+    values = new(batch, *known, num_points, config.in_channels)
+    points, queries = (new(*lead, count, config.dim) for count in (num_points, num_queries))
     node_type = new(*lead, num_points, dtype=torch.int64) if config.node_types else None
 
     def neighbors(layers: Iterable[CalmLayer], cloud: Tensor) -> tuple[Neighbors, ...]:
