@@ -139,7 +139,7 @@ def test_chunks_of_frames_change_nothing(together: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("feeding", ["prefix", "truth"])
 def test_a_model_without_single_steps_says_what_to_use(feeding: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"train\.feeding: '{feeding}' is for .* calm does not\. Use 'rollout'"):
-        _trainer(tmp_path, model=MODEL, feeding=feeding)
+        _trainer(tmp_path, model=MODEL | {"task": "autoencoder"}, feeding=feeding)
 
 
 class _Borrowed(Model):

@@ -69,7 +69,7 @@ class BakedCalm:
             zs = self.dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
         u = _run(self.decoder, zs)
         if model.detail is not None and self.detail is not None:
-            u = model.detail.joined(u, _run([self.detail], given))
+            u = model.detail.joined(u, _run([self.detail], given)[:, None])
         hidden = self.mask is not None and not self.own_queries
         return u.masked_fill(~self.mask[:, None, :, None], 0.0) if hidden and self.mask is not None else u
 

@@ -10,9 +10,9 @@ from calm_pde.config import Config, Repeats
 from calm_pde.engine.kernel_features import Displacements, Weighting
 from calm_pde.engine.plan import DEFAULT_BUDGET
 from calm_pde.geometry import periodic_axes
+from calm_pde.models.calm.learning.beside import STAGES
 from calm_pde.models.calm.practice import PRACTICE
 from calm_pde.models.calm.presets import PRESETS
-from calm_pde.models.calm.training import STAGES
 from calm_pde.models.contract import Abilities, Mesh, ModelConfig
 from calm_pde.models.practice import Practice
 from calm_pde.nn.query_points import Spread
@@ -171,6 +171,7 @@ class CalmConfig(ModelConfig):
             reconstructs=True,
             shows_inside=True,
             bfloat16_weights=True,
+            frame_to_frame=self.task == "rollout" and self.in_channels == self.out_channels,
             starts_by_data=self.start == "unit_variance",
             stages=STAGES if self.staged else (),
         )

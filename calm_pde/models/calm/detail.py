@@ -24,8 +24,8 @@ class DetailPath(nn.Module):
         nn.init.zeros_(self.write.weight)
 
     def joined(
-        self, decoded: Float[Tensor, "batch time query both"], seen: Float[Tensor, "batch query detail"]
+        self, decoded: Float[Tensor, "batch time query both"], seen: Float[Tensor, "batch #time query detail"]
     ) -> Float[Tensor, "batch time query out"]:
         """u of v and f, which stand one behind the other in `decoded`, and s."""
         plain, told = decoded.split([self.write.out_features, self.write.in_features], dim=-1)
-        return plain + self.write(nn.functional.gelu(told + seen[:, None]))
+        return plain + self.write(nn.functional.gelu(told + seen))

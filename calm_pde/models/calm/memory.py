@@ -72,7 +72,7 @@ def predicted_peak(
         if empty.detail is not None:
             (seen,) = neighbors([empty.detail.read], points)
             start = given[:, 0] if known else given
-            u = empty.detail.joined(u, empty.detail.read.convolve(start, points, queries, None, seen)[0])
+            u = empty.detail.joined(u, empty.detail.read.convolve(start, points, queries, None, seen)[0][:, None])
         if training:
             errors = (u - new(*u.shape)).square().mean()
             (errors + (zs - z).square().mean() if known else errors).backward()

@@ -19,10 +19,10 @@ from calm_pde.models.calm.detail import DetailPath
 from calm_pde.models.calm.hierarchy import Hierarchy
 from calm_pde.models.calm.kernel_weights import kernel_weights, named_layers
 from calm_pde.models.calm.layer import CalmLayer
+from calm_pde.models.calm.learning.beside import latent_errors, losses_of, part_of
+from calm_pde.models.calm.learning.start import start_at_unit_variance
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.processor import Processor
-from calm_pde.models.calm.start import start_at_unit_variance
-from calm_pde.models.calm.training import latent_errors, losses_of, part_of
 from calm_pde.models.checks import (
     check_coordinates,
     check_finite,
@@ -197,11 +197,18 @@ class CalmPDE(Model):
             self._check_latent(zs, p, queries)
             _check_hierarchy(self.decoder, neighbors and neighbors.decoder, zs, p, queries)
             self._check_start(start, zs)
+        given = None if start is None else Frames(start.values[:, None], start.points, start.mask, start.node_type)
+        return self._decoded(zs, p, queries, neighbors, given)
+
+    def _decoded(
+        self, zs: Tensor, p: Tensor, queries: Tensor, neighbors: CalmNeighbors | None, given: Frames | None
+    ) -> Float[Tensor, "batch time query channel"]:
+        """`decode` behind the door; given is one state for all frames, or one for each."""
         decoded = self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
-        if self.detail is None or start is None:
+        if self.detail is None or given is None:
             return decoded
-        x = self.features(start.values, start.node_type)
-        seen, _ = self.detail.read.convolve(x, start.points, queries, start.mask, neighbors and neighbors.detail)
+        x = self.features(given.values, given.node_type)
+        seen, _ = self.detail.read.convolve(x, given.points, queries, given.mask, neighbors and neighbors.detail)
         return self.detail.joined(decoded, seen)
 
     def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> CalmNeighbors:
@@ -305,6 +312,19 @@ class CalmPDE(Model):
         z, p = self.encode(values, points, mask, node_type)
         start = Inputs(values, points, mask=mask, node_type=node_type)
         return self.at_points(self.advance(z, p, times=times), p, start)
+
+    def following(
+        self, states: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
+    ) -> Float[Tensor, "batch time point channel"]:
+        """One latent step from each of the states, all encoded and decoded at once."""
+        if not self.config.abilities.frame_to_frame:
+            return super().following(states, points, mask, node_type)
+        batch, time = states.shape[:2]
+        given = Frames(states, points, mask, node_type)
+        z, p = self.latents(given)
+        zs = self.advance(z.flatten(0, 1), p, 1)[:, 1].unflatten(0, (batch, time))
+        u = self._decoded(zs, p, _unmasked(points, mask), None, given)
+        return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
     def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
         """The rollout; with `consistency`, all frames are encoded at once, and how far its steps are from them is added."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import calm_pde as cp
-from calm_pde.models.calm.training import STAGES, latent_errors
+from calm_pde.models.calm.learning.beside import STAGES, latent_errors
 from calm_pde.models.draws import Draws
 from calm_pde.records.inputs import Frames
 from tests.clouds import random_cloud, relative_error

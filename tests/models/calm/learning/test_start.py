@@ -19,7 +19,7 @@ from calm_pde.train.loop import Trainer
 from calm_pde.train.show import Show
 from tests.clouds import random_cloud
 from tests.data.sets import own_source, shared_source
-from tests.models.calm.test_training import built
+from tests.models.calm.learning.test_beside import built
 
 
 def given(samples: int, masked: bool, seed: int = 0) -> Inputs:

@@ -1,0 +1,1 @@
+"""How a CALM-PDE starts to learn, and what it learns beside the error of its answers."""
