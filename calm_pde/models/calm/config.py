@@ -11,6 +11,7 @@ from calm_pde.engine.kernel_features import Displacements, Weighting
 from calm_pde.engine.plan import DEFAULT_BUDGET
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.presets import PRESETS
+from calm_pde.models.calm.processor import Damping
 from calm_pde.models.calm.training import STAGES
 from calm_pde.models.contract import Abilities, Mesh, ModelConfig
 from calm_pde.models.practice import Practice, Timed
@@ -80,13 +81,19 @@ class PlaceConfig(Config):
 
 
 class ProcessorConfig(Config):
-    """The transformer over latent tokens; `width` defaults to twice the latent channels."""
+    """The transformer over latent tokens; `width` defaults to twice the latent channels.
+
+    Args:
+        damping: dz/dt = ψ(z) − Az with a learned symmetric A ⪰ 0 for long rollouts, one rate per channel or `full`, see
+            `DiagonalDamping`; none in the paper.
+    """
 
     width: PositiveInt | None = None
     heads: PositiveInt = 8
     blocks: PositiveInt = 2
     fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 64
     fourier_std: PositiveFloat = 6.0
+    damping: Damping = "none"
 
 
 class CalmConfig(ModelConfig):

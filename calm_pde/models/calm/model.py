@@ -52,7 +52,7 @@ class CalmNeighbors(NamedTuple):
 class CalmPDE(Model):
     """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder)."""
 
-    undecayed = ("queries",)
+    undecayed = ("queries", "raw_rates")  # a rate that decays to a = 0 would be 0.4 per frame
 
     def __init__(self, config: CalmConfig, mesh: Mesh | None = None, seed: int = 0) -> None:
         super().__init__()
@@ -83,6 +83,7 @@ class CalmPDE(Model):
                 blocks=config.processor.blocks,
                 fourier_width=config.processor.fourier_width,
                 fourier_std=config.processor.fourier_std,
+                damping=config.processor.damping,
                 generator=generator,
             )
         self.decoder = Hierarchy()

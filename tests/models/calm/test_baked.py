@@ -21,6 +21,7 @@ from tests.models.calm.test_place import PLACE
         {"kernel": "distance"},
         {"node_types": (0, 4)},
         {"integrator": "rk4"},
+        {"processor": {"heads": 2, "fourier_width": 6, "damping": "full"}},
         {"detail": DETAIL},
         {"place": PLACE},
         {"place": PLACE, "node_types": (0, 4)},

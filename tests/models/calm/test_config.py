@@ -36,6 +36,7 @@ def test_changes_are_laid_over_a_preset():
         ({"encoder": {"mesh_prior": (True,)}}, "mesh_prior needs 3 entries"),
         ({"encoder": {"channels": (), "num_queries": (), "receptive_field": (), "temperature": ()}}, "at least one layer"),
         ({"processor": {"heads": 7}}, "processor.heads must divide the processor's width 256, got 7"),
+        ({"processor": {"damping": "ful"}}, "processor: damping: "),
         ({"dim": 0}, "dim: "),
         ({"dropout": 1.0}, "dropout: "),
         ({"fourier_width": 7}, "fourier_width: "),
