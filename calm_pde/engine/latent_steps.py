@@ -65,7 +65,7 @@ class _Record:
 
 
 class _Evaluator:
-    """ψ and its transpose for tokens (batch × token, channel)."""
+    """ψ − A and its transpose for tokens (batch × token, channel)."""
 
     def __init__(self, weights: ProcessorWeights, batch: int, heads: int, learns: bool) -> None:
         self.weights, self.batch, self.heads, self.learns = weights, batch, heads, learns
@@ -86,7 +86,8 @@ class _Evaluator:
             hidden = torch.addmm(block.expand_bias, middle, block.expand.T, out=record.hidden[depth][number])
             x = torch.add(middle, block.reduce_bias, out=record.streams[depth + 1][number])
             x.addmm_(gelu_out(hidden, out=record.active[depth][number]), block.reduce.T)
-        return torch.addmm(w.out_bias, x, w.out.T)
+        rate = torch.addmm(w.out_bias, x, w.out.T)
+        return rate if w.damping is None else rate.addmm_(z, w.damping.T, alpha=-1)
 
     def _heard(self, block: BlockWeights, qkv: Tensor) -> Float[Tensor, "row width"]:
         """Attention where nothing is remembered."""
@@ -118,7 +119,7 @@ class _Evaluator:
 
 
 class _Gradients:
-    """The transpose of ψ; gradients of the weights wait until many evaluations share one product."""
+    """The transpose of ψ − A; gradients of the weights wait until many evaluations share one product."""
 
     def __init__(self, evaluator: _Evaluator, record: _Record) -> None:
         self.evaluator, self.record = evaluator, record
@@ -156,7 +157,8 @@ class _Gradients:
             middle = torch.addmm(after, grad_hidden, block.expand, out=self.middles[depth][place])
             self._attention(depth, number, torch.mm(middle, block.out), self.qkv[depth][place])
             after = torch.addmm(middle, self.qkv[depth][place], block.qkv, out=self.streams[depth][place])
-        return after @ weights.into
+        found = after @ weights.into
+        return found if weights.damping is None else found.addmm_(grad, weights.damping, alpha=-1)
 
     def _attention(self, depth: int, number: int, grad: Tensor, grad_qkv: Tensor) -> None:
         """Writes the gradient of queries, keys and values."""
@@ -202,6 +204,8 @@ class _Gradients:
             add(total.out, total.out_bias, self.middles[depth], record.heard[depth][seen])
             add(total.expand, total.expand_bias, self.hidden[depth], record.middles[depth][seen])
             add(total.reduce, total.reduce_bias, self.streams[depth + 1], record.active[depth][seen])
+        if totals.damping is not None:
+            totals.damping.addmm_(self.out[waiting].flatten(0, 1).T, record.states[seen].flatten(0, 1), alpha=-1)
         self.waiting = 0
 
     def all(self) -> tuple[Tensor, ...]:

@@ -67,7 +67,7 @@ class BlockWeights(NamedTuple):
 
 
 class ProcessorWeights(NamedTuple):
-    """What ψ is made of; `place` and `minus_distances` hold all that depends on the positions."""
+    """What ψ is made of, and A where it is damped; `place` and `minus_distances` hold all that depends on the positions."""
 
     place: Float[Tensor, "token width"]
     minus_distances: Float[Tensor, "token token"]
@@ -75,27 +75,32 @@ class ProcessorWeights(NamedTuple):
     out: Float[Tensor, "channel width"]
     out_bias: Float[Tensor, "channel"]
     blocks: tuple[BlockWeights, ...]
+    damping: Float[Tensor, "channel channel"] | None = None
 
     def flat(self) -> tuple[Tensor, ...]:
-        return (*self[:5], *(value for block in self.blocks for value in block))
+        blocks = (value for block in self.blocks for value in block)
+        return (*self[:5], *blocks, *(() if self.damping is None else (self.damping,)))
 
     @classmethod
     def grouped(cls, flat: tuple[Tensor, ...]) -> ProcessorWeights:
         """The inverse of `flat`."""
-        (place, minus_distances, into, out, out_bias), size = flat[:5], len(BlockWeights._fields)
-        blocks = tuple(BlockWeights(*flat[start : start + size]) for start in range(5, len(flat), size))
-        return cls(place, minus_distances, into, out, out_bias, blocks)
+        (place, minus_distances, into, out, out_bias), rest, size = flat[:5], flat[5:], len(BlockWeights._fields)
+        count = len(rest) // size
+        blocks = tuple(BlockWeights(*rest[size * block : size * (block + 1)]) for block in range(count))
+        return cls(place, minus_distances, into, out, out_bias, blocks, *rest[size * count :])
 
 
 def velocity(
     weights: ProcessorWeights, heads: int, z: Float[Tensor, "batch token channel"]
 ) -> Float[Tensor, "batch token channel"]:
-    """ψ(z): blocks of x + Attn(x), then x + MLP(x); no norm on the stream, so that the scale of the features passes through."""
+    """ψ(z) − A z; ψ has blocks of x + Attn(x), then x + MLP(x), and no norm on the stream, so that the scale of the features
+    passes through."""
     x = linear(z, weights.into) + weights.place
     for block in weights.blocks:
         x = x + _attention(block, heads, x, weights.minus_distances)
         x = x + linear(gelu(linear(x, block.expand, block.expand_bias)), block.reduce, block.reduce_bias)
-    return linear(x, weights.out, weights.out_bias)
+    rate = linear(x, weights.out, weights.out_bias)
+    return rate if weights.damping is None else rate - linear(z, weights.damping)
 
 
 def _attention(

@@ -6,24 +6,24 @@ import pytest
 import torch
 
 from calm_pde.engine import latent_steps
-from calm_pde.engine.stepping import trajectory
-from calm_pde.models.calm.processor import Processor
+from calm_pde.engine.stepping import INTEGRATORS, trajectory
+from calm_pde.models.calm.processor import DAMPINGS, Damping, Processor
 from tests.clouds import random_cloud, relative_error
 
 TOKENS, CHANNELS = 5, 6
 
 
-def setting(batch: int) -> tuple[Processor, torch.Tensor, torch.Tensor]:
+def setting(batch: int, damping: Damping = "none") -> tuple[Processor, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
-    processor = Processor(
-        CHANNELS, 2, (True, False), width=16, heads=4, blocks=2, fourier_width=8, fourier_std=1.0, generator=generator
-    ).double()
+    sizes = {"width": 16, "heads": 4, "blocks": 2, "fourier_width": 8, "fourier_std": 1.0}
+    processor = Processor(CHANNELS, 2, (True, False), **sizes, damping=damping, generator=generator).double()
     for parameter in processor.parameters():  # scales that are not 1, shifts that are not 0
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
     z = random_cloud(batch * TOKENS, CHANNELS).view(batch, TOKENS, CHANNELS) - 0.5
     return processor, z.requires_grad_(), random_cloud(TOKENS, 2, seed=1).requires_grad_()
 
 
+@pytest.mark.parametrize("damping", DAMPINGS)
 @pytest.mark.parametrize("together", [1, 12, 2048], ids=["each alone", "a few", "all"])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def setting(batch: int) -> tuple[Processor, torch.Tensor, torch.Tensor]:
     ],
     ids=str,
 )
-def test_states_and_gradients_equal_the_formula(integrator, substeps, times, batch, together, monkeypatch):
+def test_states_and_gradients_equal_the_formula(integrator, substeps, times, batch, together, damping, monkeypatch):
     """Every weight, the start and the positions; side steps, several stages, and gradients in several portions."""
     monkeypatch.setattr(latent_steps, "_TOGETHER", together)
-    processor, z, positions = setting(batch)
+    processor, z, positions = setting(batch, damping)
     inputs = [z, positions, *processor.parameters()]
     results = []
     for states in (
@@ -55,9 +55,43 @@ def test_states_and_gradients_equal_the_formula(integrator, substeps, times, bat
         assert float((found - wanted).detach().abs().max()) < 1e-10 * own + 1e-13 * largest  # keys' shifts are all rounding
 
 
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("damping", ["diagonal", "full"])
+def test_damped_gradients_equal_finite_differences(damping, integrator):
+    """By the start, and by a or G through A."""
+    processor, z, positions = setting(1, damping)
+    positions, (name,) = positions.detach(), (name for name, _ in processor.named_parameters() if "damping" in name)
+
+    class States(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.processor = processor
+
+        def forward(self, z: torch.Tensor) -> torch.Tensor:
+            return self.processor.at(positions).trajectory(z, [0.1, 0.25], integrator, 4)
+
+    def states(z: torch.Tensor, damped: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(States(), {f"processor.{name}": damped}, (z,))
+
+    assert torch.autograd.gradcheck(states, [z, processor.get_parameter(name).detach().clone().requires_grad_()])
+
+
+def test_weights_without_damping_are_those_they_were():
+    """So many tensors as before, in their order; and with it one more, at the end."""
+    plain, damped = (setting(1, damping)[0].at(random_cloud(TOKENS, 2)).weights for damping in ("none", "full"))
+    assert plain.damping is None
+    assert len(plain.flat()) == 5 + 2 * 12
+    assert damped.flat()[-1] is damped.damping
+    for weights in (plain, damped):
+        again = type(weights).grouped(weights.flat())
+        assert all(a is b for a, b in zip(again.flat(), weights.flat(), strict=True))
+        assert len(again.blocks) == 2
+
+
+@pytest.mark.parametrize("damping", DAMPINGS)
 @pytest.mark.parametrize("batch", [1, 3])
-def test_without_gradients_the_states_are_the_same(batch):
-    processor, z, positions = setting(batch)
+def test_without_gradients_the_states_are_the_same(batch, damping):
+    processor, z, positions = setting(batch, damping)
     dynamics = processor.at(positions)
     with torch.no_grad():
         found = dynamics.trajectory(z, [1.0, 1.5, 4.0], "heun", 1)

@@ -75,6 +75,7 @@ _CALM: dict[str, Any] = {
     "fourier_std": 2.0,
 }
 _DETAIL: dict[str, Any] = {"detail": {"channels": 3, "receptive_field": 0.3}, "displacements": "relative"}
+_PLACE: dict[str, Any] = {"place": {"channels": 3, "width": 5, "fourier_width": 6}}
 _AROMA: dict[str, Any] = {
     "in_channels": 2,
     "out_channels": 2,
@@ -113,6 +114,16 @@ CASES: list[Case] = [
         unfelt=("norm_key.bias",),
     ),
     Case("calm", _CALM | {"dim": 1, "staged": True, "consistency": 0.5}, any_time=True, unfelt=("norm_key.bias",)),
+    Case("calm", merged(_CALM, {"dim": 1, "processor": {"damping": "diagonal"}}), any_time=True, unfelt=("norm_key.bias",)),
+    Case("calm", merged(_CALM, {"dim": 2, "processor": {"damping": "full"}}), any_time=True, unfelt=("norm_key.bias",)),
+    Case("calm", _CALM | {"dim": 3} | _PLACE, any_time=True, stirred=True, unfelt=("norm_key.bias",)),
+    Case(
+        "calm",
+        _CALM | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "detail": _DETAIL["detail"]} | _PLACE,
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
     Case("aroma", _AROMA | {"dim": 1}, stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 2, "autoencoder": {"geometry": True}}), stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 3, "dynamics": {"residual": 4.0}}), stirred=True, unfelt=_UNFELT),

@@ -46,10 +46,12 @@ class BakedCalm:
             self.encoder = _baked(model.encoder, self.points, None, mask, lead)
             positions = self.encoder[-1].where
             self.decoder = _baked(model.decoder, positions, where, None, (len(where),) if where.ndim == 3 else ())
-            self.detail = None
-            if model.detail is not None:
+            self.detail, self.placed, path = None, None, model.detail
+            if path is not None and path.read is not None:
                 clouds = count_clouds(lead, self.points, where, mask)
-                self.detail = BakedLayer(model.detail.read, self.points, where, mask, clouds)
+                self.detail = BakedLayer(path.read, self.points, where, mask, clouds)
+            if path is not None and path.place is not None:
+                self.placed = path.place(where, self.points, mask, self.node_type)[:, None]
             self.dynamics = None if model.processor is None else model.processor.at(positions)
 
     @torch.no_grad()
@@ -68,8 +70,9 @@ class BakedCalm:
             visited = frames(num_steps, times)
             zs = self.dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
         u = _run(self.decoder, zs)
-        if model.detail is not None and self.detail is not None:
-            u = model.detail.joined(u, _run([self.detail], given)[:, None])
+        if model.detail is not None:
+            seen = None if self.detail is None else _run([self.detail], given)[:, None]
+            u = model.detail.joined(u, seen, self.placed)
         hidden = self.mask is not None and not self.own_queries
         return u.masked_fill(~self.mask[:, None, :, None], 0.0) if hidden and self.mask is not None else u
 

@@ -13,6 +13,7 @@ from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.learning.beside import STAGES
 from calm_pde.models.calm.practice import PRACTICE
 from calm_pde.models.calm.presets import PRESETS
+from calm_pde.models.calm.processor import Damping
 from calm_pde.models.contract import Abilities, Mesh, ModelConfig
 from calm_pde.models.practice import Practice
 from calm_pde.nn.query_points import Spread
@@ -66,14 +67,34 @@ class DetailConfig(Config):
     temperature: PositiveFloat = 0.3
 
 
+class PlaceConfig(Config):
+    """What a query's place says at the decoder's end, see `Place`; with a detail path in as many channels, as one term.
+
+    Args:
+        scale: distances far below it are alike, distances beyond it count by their logarithm; in units of the box.
+    """
+
+    channels: PositiveInt = 8
+    width: PositiveInt = 32
+    fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 32
+    fourier_std: PositiveFloat = 2.0
+    scale: Annotated[float, Field(ge=1e-6)] = 0.01
+
+
 class ProcessorConfig(Config):
-    """The transformer over latent tokens; `width` defaults to twice the latent channels."""
+    """The transformer over latent tokens; `width` defaults to twice the latent channels.
+
+    Args:
+        damping: dz/dt = ψ(z) − Az with a learned symmetric A ⪰ 0 for long rollouts, one rate per channel or `full`, see
+            `DiagonalDamping`; none in the paper.
+    """
 
     width: PositiveInt | None = None
     heads: PositiveInt = 8
     blocks: PositiveInt = 2
     fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 64
     fourier_std: PositiveFloat = 6.0
+    damping: Damping = "none"
 
 
 class CalmConfig(ModelConfig):
@@ -83,6 +104,7 @@ class CalmConfig(ModelConfig):
         task: `rollout` in time; `steady` maps input features to one field by one residual step; `autoencoder` has no
             processor and reconstructs its input.
         detail: a path past the bottleneck for what is too fine for it; none in the paper.
+        place: the decoder's end is told where a query lies, and how far from walls and boundary points; not so in the paper.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
         spread: how the query points start, independent draws (the paper) or `even`, see `CalmLayer`.
         start: of filters and last maps: `drawn` (the paper), or scaled to `unit_variance` of every layer on the training data.
@@ -104,6 +126,7 @@ class CalmConfig(ModelConfig):
     decoder: DecoderConfig
     processor: ProcessorConfig = ProcessorConfig()
     detail: DetailConfig | None = None
+    place: PlaceConfig | None = None
     task: Literal["rollout", "steady", "autoencoder"] = "rollout"
     node_type_width: PositiveInt = 4
     integrator: Literal["euler", "heun", "rk4"] = "euler"
@@ -128,6 +151,12 @@ class CalmConfig(ModelConfig):
         return self.encoder.channels[-1]
 
     @property
+    def joined_channels(self) -> int:
+        """Of what the decoder's last layer says beside the answer, for what joins it there."""
+        joining = [part.channels for part in (self.detail, self.place) if part is not None]
+        return joining[0] if joining else 0
+
+    @property
     def processor_width(self) -> int:
         return self.processor.width or 2 * self.latent_channels
 
@@ -148,6 +177,11 @@ class CalmConfig(ModelConfig):
             raise ValueError("detail: an autoencoder would pass its input by the bottleneck that it learns; leave detail out")
         if self.detail is not None and self.staged:
             raise ValueError("staged: its first stage would learn to pass frames by the bottleneck; leave out detail or staged")
+        if self.detail is not None and self.place is not None and self.detail.channels != self.place.channels:
+            raise ValueError(
+                f"place.channels: what is told joins the detail path's {self.detail.channels} (detail.channels) as one term; "
+                f"give as many, got {self.place.channels}"
+            )
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
         return self

@@ -24,7 +24,7 @@ def named_layers(model: CalmPDE) -> Iterator[tuple[str, CalmLayer]]:
     for part, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for depth, layer in enumerate(layers, start=1):
             yield f"{part} {depth}", layer
-    if model.detail is not None:
+    if model.detail is not None and model.detail.read is not None:
         yield "detail", model.detail.read
 
 

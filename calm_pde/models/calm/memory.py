@@ -11,10 +11,11 @@ import torch
 from calm_pde.engine.buffers import SCRATCH
 from calm_pde.engine.receptive_fields import Neighbors, neighborhood_size
 from calm_pde.errors import InputError
+from calm_pde.models.calm.detail import DetailPath
 from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.doors import frames
 from calm_pde.models.live_bytes import LiveBytes, process_bytes
-from calm_pde.types import Tensor
+from calm_pde.types import Float, Tensor
 
 if TYPE_CHECKING:
     from calm_pde.models.calm.model import CalmPDE
@@ -51,33 +52,50 @@ def predicted_peak(
     points, queries = (new(*lead, count, config.dim) for count in (num_points, num_queries))
     node_type = new(*lead, num_points, dtype=torch.int64) if config.node_types else None
 
-    def neighbors(layers: Iterable[CalmLayer], cloud: Tensor) -> tuple[Neighbors, ...]:
-        found = []
-        for layer in layers:
-            where = queries if layer.queries is None else layer.queries
-            clouds = batch if 3 in (cloud.ndim, where.ndim) else 1
-            shape = (clouds, where.shape[-2], neighborhood_size(layer.receptive_field, cloud.shape[-2]))
-            found.append(Neighbors(new(*shape, dtype=torch.int64), new(*shape, dtype=torch.bool)))
-            cloud = where
-        return tuple(found)
-
     SCRATCH.clear()  # so that its buffers are counted, and not kept without data
     with LiveBytes() as live, torch.set_grad_enabled(training):
-        encoder = neighbors(empty.encoder, points)
+        encoder = _neighbors(empty.encoder, points, queries, batch)
         given = empty.features(values, node_type)
         z, p = empty.encoder.convolve(given, points, None, None, encoder)
         zs = empty.advance(z[:, 0] if known else z, p, len(steps))
-        decoder = neighbors(empty.decoder, p)
+        decoder = _neighbors(empty.decoder, p, queries, batch)
         u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
         if empty.detail is not None:
-            (seen,) = neighbors([empty.detail.read], points)
             start = given[:, 0] if known else given
-            u = empty.detail.joined(u, empty.detail.read.convolve(start, points, queries, None, seen)[0][:, None])
+            u = _joined(empty.detail, u, start, points, queries, node_type)
         if training:
             errors = (u - new(*u.shape)).square().mean()
             (errors + (zs - z).square().mean() if known else errors).backward()
     SCRATCH.clear()
     return process_bytes(live)
+
+
+def _neighbors(layers: Iterable[CalmLayer], cloud: Tensor, queries: Tensor, batch: int) -> tuple[Neighbors, ...]:
+    found = []
+    for layer in layers:
+        where = queries if layer.queries is None else layer.queries
+        clouds = batch if 3 in (cloud.ndim, where.ndim) else 1
+        found.append(_lists(cloud, clouds, where.shape[-2], neighborhood_size(layer.receptive_field, cloud.shape[-2])))
+        cloud = where
+    return tuple(found)
+
+
+def _lists(like: Tensor, *shape: int) -> Neighbors:
+    return Neighbors(like.new_empty(shape, dtype=torch.int64), like.new_empty(shape, dtype=torch.bool))
+
+
+def _joined(
+    path: DetailPath, u: Tensor, start: Tensor, points: Tensor, queries: Tensor, node_type: Tensor | None
+) -> Float[Tensor, "batch time query out"]:
+    """The answer with what joins it at the decoder's end."""
+    seen = placed = None
+    if path.read is not None:
+        (near,) = _neighbors([path.read], points, queries, len(u))
+        seen, _ = path.read.convolve(start, points, queries, None, near)
+    if path.place is not None:
+        nearest = _lists(points, len(u) if points.ndim == 3 else 1, queries.shape[-2], 1)
+        placed = path.place(queries, points, None, node_type, nearest)
+    return path.joined(u, *(None if term is None else term[:, None] for term in (seen, placed)))
 
 
 def _check_counts(**counts: object) -> None:

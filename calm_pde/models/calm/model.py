@@ -22,6 +22,7 @@ from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.calm.learning.beside import latent_errors, losses_of, part_of
 from calm_pde.models.calm.learning.start import start_at_unit_variance
 from calm_pde.models.calm.memory import predicted_peak
+from calm_pde.models.calm.place import Place
 from calm_pde.models.calm.processor import Processor
 from calm_pde.models.checks import (
     check_coordinates,
@@ -46,12 +47,13 @@ class CalmNeighbors(NamedTuple):
     encoder: tuple[Neighbors, ...]
     decoder: tuple[Neighbors, ...]
     detail: Neighbors | None = None
+    place: Neighbors | None = None
 
 
 class CalmPDE(Model):
     """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder)."""
 
-    undecayed = ("queries",)
+    undecayed = ("queries", "raw_rates")  # a rate that decays to a = 0 would be 0.4 per frame
 
     def __init__(self, config: CalmConfig, mesh: Mesh | None = None, seed: int = 0) -> None:
         super().__init__()
@@ -82,23 +84,26 @@ class CalmPDE(Model):
                 blocks=config.processor.blocks,
                 fourier_width=config.processor.fourier_width,
                 fourier_std=config.processor.fourier_std,
+                damping=config.processor.damping,
                 generator=generator,
             )
         self.decoder = Hierarchy()
-        told = 0 if config.detail is None else config.detail.channels
-        for depth, out_channels in enumerate((*config.decoder.channels, config.out_channels + told)):
+        for depth, out_channels in enumerate((*config.decoder.channels, config.out_channels + config.joined_channels)):
             self.decoder.append(self._layer(config.decoder, depth, channels, out_channels, prior, generator))
             channels = out_channels
-        self.detail = None if config.detail is None else self._detail(config.detail, generator)
+        self.detail = None
+        if config.detail is not None or config.place is not None:
+            read = None if config.detail is None else self._detail(config.detail, generator)
+            place = config.place and Place(config.place, self.periodic, bool(config.node_types), generator)
+            self.detail = DetailPath(read, place, config.joined_channels, config.out_channels, generator)
 
-    def _detail(self, detail: DetailConfig, generator: torch.Generator) -> DetailPath:
-        """Its layer is the decoder's last one but for what it reads and how far it sees."""
+    def _detail(self, detail: DetailConfig, generator: torch.Generator) -> CalmLayer:
+        """The decoder's last layer but for what it reads and how far it sees."""
         given = self.config.in_channels + (self.config.node_type_width if self.config.node_types else 0)
         sees = EncoderConfig.model_construct(
             channels=(), receptive_field=(detail.receptive_field,), temperature=(detail.temperature,)
         )
-        read = self._layer(sees, 0, given, detail.channels, None, generator)
-        return DetailPath(read, self.config.out_channels, generator)
+        return self._layer(sees, 0, given, detail.channels, None, generator)
 
     def _layer(
         self,
@@ -136,8 +141,10 @@ class CalmPDE(Model):
     @property
     def outermost(self) -> tuple[str, ...]:
         last = f"decoder.{len(self.decoder) - 1}.kernel.filters"
-        detail = ("detail.read.mix", "detail.read.kernel.filters", "detail.write")
-        return ("encoder.0.mix", "encoder.0.kernel.filters", last, *detail)
+        detail = ("detail.read.mix", "detail.read.kernel.filters") if self.config.detail else ()
+        place = ("detail.place.expand",) if self.config.place else ()
+        joined = ("detail.write",) if detail or place else ()
+        return ("encoder.0.mix", "encoder.0.kernel.filters", last, *detail, *place, *joined)
 
     def encode(
         self,
@@ -191,8 +198,10 @@ class CalmPDE(Model):
 
         Args:
             queries: (query, dim), or (batch, query, dim) for each sample's own; anywhere in the domain.
-            start: the state that was encoded, which a model with a detail path sees once more.
+            start: the state that was encoded, which a model with a detail path sees once more, and one that is told boundary
+                distances too.
         """
+        self._require_start(start)
         if not seen_through():
             self._check_latent(zs, p, queries)
             _check_hierarchy(self.decoder, neighbors and neighbors.decoder, zs, p, queries)
@@ -205,24 +214,51 @@ class CalmPDE(Model):
     ) -> Float[Tensor, "batch time query channel"]:
         """`decode` behind the door; given is one state for all frames, or one for each."""
         decoded = self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
-        if self.detail is None or given is None:
-            return decoded
-        x = self.features(given.values, given.node_type)
-        seen, _ = self.detail.read.convolve(x, given.points, queries, given.mask, neighbors and neighbors.detail)
-        return self.detail.joined(decoded, seen)
+        return decoded if self.detail is None else self._joined(self.detail, decoded, queries, neighbors, given)
 
-    def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> CalmNeighbors:
+    def _joined(
+        self, detail: DetailPath, decoded: Tensor, queries: Tensor, neighbors: CalmNeighbors | None, given: Frames | None
+    ) -> Tensor:
+        """What the decoder's last layer says, with what joins it there."""
+        seen = placed = None
+        if detail.read is not None and given is not None:
+            x = self.features(given.values, given.node_type)
+            seen, _ = detail.read.convolve(x, given.points, queries, given.mask, neighbors and neighbors.detail)
+        if detail.place is not None:
+            known = (None,) * 3 if given is None else (given.points, given.mask, given.node_type)
+            placed = detail.place(queries, *known, neighbors and neighbors.place)[:, None]
+        return detail.joined(decoded, seen, placed)
+
+    def neighbors(
+        self,
+        points: Tensor,
+        queries: Tensor | None = None,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+    ) -> CalmNeighbors:
         """The receptive fields of all layers for these points and queries (default: the points), to pass to encode and decode.
 
         They hold until the query points move: find them anew after every optimizer step.
+
+        Args:
+            node_type: as in `encode`, for a model that is told boundary distances.
         """
+        path = self.detail
         if not seen_through():
-            check_mesh(points, queries, mask, self.config.dim, self.checked_dtype())
+            lead = check_mesh(points, queries, mask, self.config.dim, self.checked_dtype())
+            if node_type is not None or (path is not None and path.bounded):
+                lead = lead or ((1,) if node_type is None else (*node_type.shape[:-1], 1)[:1])
+                check_node_type(node_type, self.config.node_types, points.expand(*lead, *points.shape[-2:]), mask)
         real = _unmasked(points, mask)
         encoder = self.encoder.neighbors(real, None, mask)
         asked, (*_, last) = real if queries is None else queries, self.encoder
-        detail = None if self.detail is None else self.detail.read.neighbors(real, asked, mask)
-        return CalmNeighbors(encoder, self.decoder.neighbors(last.where(None), asked), detail)
+        decoder = self.decoder.neighbors(last.where(None), asked)
+        detail = place = None
+        if path is not None and path.read is not None:
+            detail = path.read.neighbors(real, asked, mask)
+        if path is not None and path.place is not None and path.bounded and node_type is not None:
+            place = path.place.neighbors(asked, real, mask, node_type)
+        return CalmNeighbors(encoder, decoder, detail, place)
 
     def bake(
         self,
@@ -388,16 +424,23 @@ class CalmPDE(Model):
         check_node_type(node_type, self.config.node_types, values, mask)
         warn_outside_box(self._warned, "points", points, self.periodic, mask)
 
-    def _check_start(self, start: Inputs | None, zs: Tensor) -> None:
-        if self.detail is None:
-            return
-        if start is None:
+    def _needs_start(self) -> bool:
+        return self.detail is not None and (self.detail.read is not None or self.detail.bounded)
+
+    def _require_start(self, start: Inputs | None) -> None:
+        if start is None and self._needs_start():
+            of_path = "has a detail path (config.detail)"
+            of_place = "is told how far the boundary is (config.place with node_types)"
             raise InputError(
                 "start",
-                expected="the state that was encoded, since this model has a detail path (config.detail)",
+                expected=f"the state that was encoded, since this model {of_path if self.config.detail else of_place}",
                 got="none",
                 fix="Pass start=cp.Inputs(values, points), or call the model itself.",
             )
+
+    def _check_start(self, start: Inputs | None, zs: Tensor) -> None:
+        if start is None or not self._needs_start():
+            return
         self._check_state(start.values, start.points, start.mask, start.node_type)
         if len(start.values) != len(zs):
             raise InputError(

@@ -2,21 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import cast
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import nn
 
 from calm_pde.engine.latent_steps import latent_states
 from calm_pde.engine.plain import BlockWeights, ProcessorWeights, plain_attention, velocity
-from calm_pde.engine.precision import autocast_type
+from calm_pde.engine.precision import autocast_type, full_precision
 from calm_pde.engine.stepping import INTEGRATORS, trajectory, walk
 from calm_pde.engine.transforms import seen_through
 from calm_pde.models.calm.attention import CombinedAttention, pairwise_squared_distances
 from calm_pde.nn.fourier import RandomFourierFeatures
+from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import PointwiseMLP, linear
 from calm_pde.types import Float, Tensor
+
+_SLOWEST, _FASTEST = 1e-3, 1e-2  # rates per frame at which a fresh A damps, over the channels
+
+
+class DiagonalDamping(nn.Module):
+    """A = Γ(I + Γ)⁻¹ with Γ = diag(softplus(a)): every channel decays at a rate of its own.
+
+    Where ψ is silent, Euler's step of a frame is I − A = (I + Γ)⁻¹, the implicit step of dz/dt = −Γz: whatever is learned, the
+    eigenvalues of A lie in [0, 1], in which every method of `INTEGRATORS` with steps of at most a frame only shrinks z.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.raw_rates = nn.Parameter(_first_rates(channels).expm1().log())
+
+    def forward(self) -> Float[Tensor, "channel channel"]:
+        rates = nn.functional.softplus(self.raw_rates)
+        return torch.diag(rates / (1 + rates))
+
+
+class FullDamping(nn.Module):
+    """The same with Γ = GᵀG: rates of directions that are learned, too. It starts as the diagonal one does."""
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"factor": Matrices()}
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.diag(_first_rates(channels).sqrt()))
+
+    def forward(self) -> Float[Tensor, "channel channel"]:
+        with full_precision(self.factor):
+            factor = self.factor.to(torch.promote_types(self.factor.dtype, torch.float32))
+            gram = factor.T @ factor
+            unit = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+            return torch.linalg.solve(unit + gram, gram).to(self.factor.dtype)
+
+
+def _first_rates(channels: int) -> Float[Tensor, "channel"]:
+    """Without a draw, so that all other weights are those of a model without damping."""
+    return torch.logspace(math.log10(_SLOWEST), math.log10(_FASTEST), channels)
+
+
+Damping = Literal["none", "diagonal", "full"]
+DAMPINGS: dict[Damping, Callable[[int], nn.Module | None]] = {
+    "none": lambda _: None,
+    "diagonal": DiagonalDamping,
+    "full": FullDamping,
+}
 
 
 class Block(nn.Module):
@@ -36,7 +86,7 @@ class Block(nn.Module):
 
 
 class Processor(nn.Module):
-    """ψ(Z, P) = W^Out · blocks((Z ‖ RFF(P)) W^In, P)."""
+    """ψ(Z, P) = W^Out · blocks((Z ‖ RFF(P)) W^In, P), and beside it −AZ where it is damped."""
 
     def __init__(
         self,
@@ -49,6 +99,7 @@ class Processor(nn.Module):
         blocks: int,
         fourier_width: int,
         fourier_std: float,
+        damping: Damping = "none",
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -57,16 +108,16 @@ class Processor(nn.Module):
         self.to_in = linear(channels + fourier_width, width, generator)
         self.blocks = nn.ModuleList(Block(width, heads, generator) for _ in range(blocks))
         self.to_out = linear(width, channels, generator)
+        self.damping = DAMPINGS[damping](channels)
 
     def at(self, positions: Float[Tensor, "token dim"]) -> Dynamics:
-        """ψ(·, P) as a function of the tokens; what depends on the positions alone is computed once."""
+        """The rate of change as a function of the tokens; what depends on positions and weights alone is computed once."""
         minus_distances = -pairwise_squared_distances(positions, self.periodic)
         of_tokens, of_positions = self.to_in.weight.split([self.to_out.out_features, self.fourier.width], dim=1)
         place = nn.functional.linear(self.fourier(positions), of_positions, self.to_in.bias)
         blocks = tuple(block.weights for block in cast(Iterable[Block], self.blocks))
-        return Dynamics(
-            ProcessorWeights(place, minus_distances, of_tokens, self.to_out.weight, self.to_out.bias, blocks), self.heads
-        )
+        out, damping = self.to_out, None if self.damping is None else self.damping()
+        return Dynamics(ProcessorWeights(place, minus_distances, of_tokens, out.weight, out.bias, blocks, damping), self.heads)
 
     def forward(
         self, z: Float[Tensor, "batch token channel"], positions: Float[Tensor, "token dim"]
@@ -75,13 +126,13 @@ class Processor(nn.Module):
 
 
 class Dynamics:
-    """dz/dt = ψ(z, P) at fixed positions."""
+    """dz/dt = ψ(z, P) − Az at fixed positions."""
 
     def __init__(self, weights: ProcessorWeights, heads: int) -> None:
         self.weights, self.heads = weights, heads
 
     def __call__(self, z: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
-        """ψ as its formula."""
+        """The right side as its formula."""
         return velocity(self.weights, self.heads, z)
 
     def trajectory(

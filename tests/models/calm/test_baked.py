@@ -9,12 +9,25 @@ from calm_pde.models.calm.model import CalmConfig
 from tests.clouds import relative_error
 from tests.models.calm.test_detail import DETAIL
 from tests.models.calm.test_model import perturbed, small
+from tests.models.calm.test_place import PLACE
 
 
 @pytest.mark.parametrize("own_meshes", [False, True])
 @pytest.mark.parametrize("own_queries", [False, True])
 @pytest.mark.parametrize(
-    "changes", [{}, {"kernel": "distance"}, {"node_types": (0, 4)}, {"integrator": "rk4"}, {"detail": DETAIL}], ids=str
+    "changes",
+    [
+        {},
+        {"kernel": "distance"},
+        {"node_types": (0, 4)},
+        {"integrator": "rk4"},
+        {"processor": {"heads": 2, "fourier_width": 6, "damping": "full"}},
+        {"detail": DETAIL},
+        {"place": PLACE},
+        {"place": PLACE, "node_types": (0, 4)},
+        {"place": PLACE, "node_types": (0, 4), "detail": DETAIL},
+    ],
+    ids=str,
 )
 def test_baked_equals_plain(own_meshes, own_queries, changes):
     model = perturbed(small(**changes).build())

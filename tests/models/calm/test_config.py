@@ -36,6 +36,7 @@ def test_changes_are_laid_over_a_preset():
         ({"encoder": {"mesh_prior": (True,)}}, "mesh_prior needs 3 entries"),
         ({"encoder": {"channels": (), "num_queries": (), "receptive_field": (), "temperature": ()}}, "at least one layer"),
         ({"processor": {"heads": 7}}, "processor.heads must divide the processor's width 256, got 7"),
+        ({"processor": {"damping": "ful"}}, "processor: damping: "),
         ({"dim": 0}, "dim: "),
         ({"dropout": 1.0}, "dropout: "),
         ({"fourier_width": 7}, "fourier_width: "),
@@ -47,6 +48,13 @@ def test_changes_are_laid_over_a_preset():
         ({"staged": True, "task": "autoencoder"}, "staged is for steps in time; leave it out where task is 'autoencoder'"),
         ({"consistency": 0.1, "task": "autoencoder"}, "consistency is for steps in time"),
         ({"consistency": -0.1}, "consistency: "),
+        ({"place": {"fourier_width": 7}}, "place: fourier_width: "),
+        ({"place": {"scale": 0.0}}, "place: scale: "),
+        ({"place": {"chanels": 4}}, "place: unknown key 'chanels'. Did you mean 'channels'?"),
+        (
+            {"place": {"channels": 4}, "detail": {"channels": 6, "receptive_field": 0.1}},
+            "place.channels: what is told joins the detail path's 6 (detail.channels) as one term; give as many, got 4",
+        ),
         ({"staged": True, "out_channels": 2}, "staged encodes true frames: out_channels must be 1, got 2"),
     ],
 )

@@ -82,6 +82,7 @@ def test_changes_of_the_state_reach_the_answer_past_the_tokens():
         answers = [model.decode(zs, p, points, start=cp.Inputs(state, points)) for state in (values, other)]
     change = (answers[1] - answers[0])[0].abs()
     assert model.detail is not None
+    assert model.detail.read is not None
     near = (model.detail.read.neighbors(points, points).indices[0] == 7).any(dim=1)
     assert float(change[:, near].max()) > 1e-4
     assert float(change[:, ~near].max()) < 1e-6

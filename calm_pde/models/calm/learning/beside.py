@@ -29,7 +29,7 @@ def losses_of(model: CalmPDE, stage: str, frames: Frames) -> Float[Tensor, "batc
     """Of the autoencoder ‖d(e(u)) − u‖/‖u‖; of the dynamics the latent errors of its steps, all else at rest."""
     if stage == "autoencoder":
         z, p = model.latents(frames)
-        found = model.at_points(z, p, Inputs(frames.values[:, 0], frames.points, mask=frames.mask))
+        found = model.at_points(z, p, Inputs(frames.values[:, 0], frames.points, mask=frames.mask, node_type=frames.node_type))
         return relative_l2_loss(found, frames.values, frames.mask)
     model.encoder.eval()  # what is frozen drops nothing
     with torch.no_grad():
