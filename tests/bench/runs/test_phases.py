@@ -97,6 +97,8 @@ def test_the_smallest_validation_error_chooses(tmp_path):
     write(made, phases, tries(0.2, 0.1, "second") | tries(0.5, None, "third"))
     assert (phases.choice(("sample", "second")), phases.choice(("sample", "third"))) == ("fast", "slow")
     assert phases.choice(("sample", "mine")) is None
+    write(made, phases, {"sample-mine-search-fast": 0.2})
+    assert phases.choice(("sample", "mine")) is None  # slow may yet be better
     write(made, phases, tries(0.2, 0.2, "mine"))
     assert phases.choice(("sample", "mine")) == "slow"  # the first of equals
     wanted = [f"{model}-seed{seed}" for model in ("second", "third", "mine") for seed in (3, 4)]
