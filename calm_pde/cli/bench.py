@@ -36,11 +36,11 @@ def bench(
         out: The folder of the campaign; by default bench/SUITE.
         only: Names of models and data sets; the others are left for later.
         list: Say which runs there are, and what is known of them.
-        index: Do one run of the list, for an array of jobs.
+        index: Do one run of the list, for an array of jobs; not in suites with a search.
         prepare: Only make the data files that are missing.
-        steps: Train every run for so many steps, instead of the suite's minutes or epochs.
+        steps: Train every run for so many steps, those of a search too, instead of the suite's minutes or epochs.
         seeds: How many seeds every model is trained with, instead of the suite's.
-        minutes: Train every run for so long, instead of the suite's minutes, steps or epochs.
+        minutes: Train every run for so long, instead of the suite's minutes, steps or epochs; not those of a search.
         workers: How many runs go on side by side.
         repeats: speed: how often each step is timed.
     """

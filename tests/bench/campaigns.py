@@ -16,7 +16,7 @@ from rich.console import Console
 
 from calm_pde.bench.measured.clock import ClockShow
 from calm_pde.bench.measured.measure import Measured
-from calm_pde.bench.measured.result import Result
+from calm_pde.bench.measured.result import Result, Validated
 from calm_pde.bench.runs import campaign
 from calm_pde.bench.runs.job import SuiteJob
 from calm_pde.bench.runs.suite import Suite, load_suite
@@ -44,6 +44,20 @@ SUITE: dict[str, Any] = {
     },
     "paper": {"sample": {"fno": "0.0811 ± 0.0004", "calm": "0.0301 ± 0.0014", "LE-PDE": "0.5"}},
 }
+
+
+FNO = {"kind": "fno", "model": {"width": 4, "modes": 4}}
+SEARCH: dict[str, Any] = {
+    "seeds": [3, 4],
+    "search": {
+        "steps": 2,
+        "strongest": 2,
+        "settings": {"slow": {"learning_rate": 1e-3}, "fast": {"learning_rate": 3e-3, "optimizer": "muon"}},
+    },
+    "models": {"first": FNO, "second": FNO, "third": FNO, "mine": FNO | {"ours": True}, "fixed": FNO | {"search": False}},
+    "paper": {},
+}
+"""A search of the two strongest of three, and of ours, as changes of the tiny suite."""
 
 
 def suite(**changes: Any) -> Suite:
@@ -95,7 +109,13 @@ def result(**changes: Any) -> Result:
     return Result.model_validate(known | changes)
 
 
-def lasting(found: Result) -> dict[str, Any]:
+def validated(**changes: Any) -> Validated:
+    """A run of a search that was never run."""
+    shared = result().model_dump(include=set(Validated.model_fields))
+    return Validated.model_validate(shared | {"setting": "slow", "minutes": 1.0} | changes)
+
+
+def lasting(found: Result | Validated) -> dict[str, Any]:
     """All of a result but the times."""
     return found.model_dump(exclude=TIMES)
 

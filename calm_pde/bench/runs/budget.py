@@ -51,16 +51,23 @@ class Allowance(Config):
 
 def allowance_of(trial: Trial, path: Path) -> Allowance:
     """The allowance that stands in a file, which is written first where there is none."""
-    if path.exists():
-        found = Allowance.model_validate_json(path.read_bytes())
-        changed = differences(found.asked.model_dump(mode="json"), trial.model_dump(mode="json"))
-        if changed:
-            listed = "; ".join(f"{name}: {old!r} then, {new!r} now" for name, old, new in changed)
-            raise CalmError(f"{path}: this run was begun with other settings ({listed}). Name another folder with --out.")
-        return found
-    found = allowance(trial)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, found.model_dump_json(indent=1).encode())
+    found = written_allowance(trial, path)
+    if found is None:
+        found = allowance(trial)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, found.model_dump_json(indent=1).encode())
+    return found
+
+
+def written_allowance(trial: Trial, path: Path) -> Allowance | None:
+    """What stands in the file of a trial's allowance, if there is one; that of other settings is refused."""
+    if not path.exists():
+        return None
+    found = Allowance.model_validate_json(path.read_bytes())
+    changed = differences(found.asked.model_dump(mode="json"), trial.model_dump(mode="json"))
+    if changed:
+        listed = "; ".join(f"{name}: {old!r} then, {new!r} now" for name, old, new in changed)
+        raise CalmError(f"{path}: this run was begun with other settings ({listed}). Name another folder with --out.")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -13,14 +14,15 @@ from rich.console import Console
 from calm_pde.bench.measured.clock import CLOCK, ClockShow
 from calm_pde.bench.measured.measure import Measured, measured
 from calm_pde.bench.measured.process import last_words
-from calm_pde.bench.measured.result import Failure, Result, load, save
-from calm_pde.bench.runs.budget import Allowance, allowance_of
+from calm_pde.bench.measured.result import Failure, Outcome, Result, Validated, load, save
+from calm_pde.bench.runs.budget import Allowance, allowance_of, written_allowance
 from calm_pde.bench.runs.side_by_side import side_by_side
 from calm_pde.bench.runs.trials import Trial
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
 from calm_pde.metrics import METRICS
+from calm_pde.metrics.relative_l2 import RelativeL2
 from calm_pde.metrics.scores import Evaluation
 from calm_pde.models.size import num_parameters
 from calm_pde.surrogate.evaluate import data_of, evaluate
@@ -47,9 +49,16 @@ class Campaign:
     def folder(self, trial: Trial) -> Path:
         return self.out / "runs" / trial.name
 
-    def found(self) -> dict[str, Result | Failure | None]:
+    def begun(self, trial: Trial) -> bool:
+        return self.folder(trial).exists()
+
+    def of(self, trial: Trial) -> Outcome | None:
+        """What is known of a run; None where it has not come to an end."""
+        return load(self.folder(trial))
+
+    def found(self) -> dict[str, Outcome | None]:
         """Of each trial by name."""
-        return {trial.name: load(self.folder(trial)) for trial in self.trials}
+        return {trial.name: self.of(trial) for trial in self.trials}
 
     def run(self, chosen: Sequence[Trial], workers: int = 1) -> None:
         """Finished runs are not repeated, an interrupted one goes on, a failed one is tried again.
@@ -59,9 +68,11 @@ class Campaign:
         """
         left = []
         for number, trial in enumerate(chosen, start=1):
-            place = f"[{number}/{len(chosen)}] {trial.title} on {trial.data}, seed {trial.seed}"
-            found = load(self.folder(trial))
-            if isinstance(found, Result):
+            place = f"[{number}/{len(chosen)}] {words(trial)}"
+            found = self.of(trial)
+            if isinstance(found, Result | Validated):
+                if trial.setting:  # whose runs depend on what others found
+                    written_allowance(trial, self._allowance(trial))
                 self._say(f"{place}: done before, {_reached(found)}")
             else:
                 left.append((place, trial))
@@ -94,7 +105,7 @@ class Campaign:
 
         def ended(number: int, code: int, said: list[str]) -> None:
             place, trial = left[number]
-            found = load(self.folder(trial))
+            found = self.of(trial)
             if found is None or (code and isinstance(found, Failure)):
                 found = _failure(trial, f"the run ended early: {last_words(code, chr(10).join(said))}")
                 save(self.folder(trial), found)
@@ -110,7 +121,10 @@ class Campaign:
         for trial in self.trials:
             make_missing(trial.recipe.data, self.console)
 
-    def _attempt(self, trial: Trial) -> Result | Failure:
+    def _allowance(self, trial: Trial) -> Path:
+        return self.out / ALLOWANCES / f"{trial.name}.json"
+
+    def _attempt(self, trial: Trial) -> Outcome:
         """A run that fails, for whatever reason, is told of in the table and does not stop the others."""
         try:
             return self._result(trial)
@@ -120,16 +134,18 @@ class Campaign:
             reason = str(error) if isinstance(error, CalmError) else f"{type(error).__name__}: {error}"
             return _failure(trial, reason)
 
-    def _result(self, trial: Trial) -> Result:
+    def _result(self, trial: Trial) -> Result | Validated:
         run = self.folder(trial)
         make_missing(trial.recipe.data, self.console)
-        allowance = allowance_of(trial, self.out / ALLOWANCES / f"{trial.name}.json")
+        allowance = allowance_of(trial, self._allowance(trial))
         show = ClockShow(self.console, run)
         try:
             Trainer(allowance.recipe, run, show).fit()
         finally:
             show.close()
         surrogate = Surrogate.load(run)
+        if not trial.tested:
+            return validated_of(trial, allowance, surrogate, run)
         file, stride = data_of(surrogate, run)
         if torch.cuda.is_available():
             surrogate.model.cuda()
@@ -148,7 +164,6 @@ def result_of(
     card, train = surrogate.card, allowance.recipe.train
     metric = METRICS[trial.metric]
     error, baseline = evaluation.overall(metric), evaluation.baseline.overall(metric)
-    clock = [line for line in read_record(run / CLOCK) if line["validation"] is not None]
     return Result(
         data=trial.data,
         model=trial.model,
@@ -160,6 +175,9 @@ def result_of(
         error=error.mean,
         sample_spread=error.std,
         others={one.name: evaluation.overall(one).mean for one in METRICS.values() if one.overall and one is not metric},
+        frame_errors=frame_errors(evaluation, trial.metric),
+        validation=_validation(surrogate),
+        setting=trial.setting,
         baseline=baseline.mean,
         baseline_kind=evaluation.baseline.kind,
         diverged=evaluation.diverged,
@@ -174,7 +192,7 @@ def result_of(
         step_bytes=measured.step_bytes,
         inference_seconds=measured.inference_seconds,
         inference_bytes=measured.inference_bytes,
-        curve=tuple((line["seconds"], line["validation"]) for line in clock),
+        curve=_curve(run),
         fingerprint=evaluation.fingerprint,
         commit=card.provenance.get("commit"),
         machine=str(card.provenance.get("machine")),
@@ -182,14 +200,63 @@ def result_of(
     )
 
 
+def validated_of(trial: Trial, allowance: Allowance, surrogate: Surrogate, run: Path) -> Validated:
+    """All that is known of a run of a search."""
+    card, train = surrogate.card, allowance.recipe.train
+    return Validated(
+        data=trial.data,
+        model=trial.model,
+        title=trial.title,
+        setting=trial.setting,
+        seed=trial.seed,
+        kind=card.kind,
+        preset=trial.preset,
+        validation=_validation(surrogate),
+        steps=allowance.steps,
+        epochs=train.epochs,
+        batch_size=train.batch_size,
+        minutes=trial.length.minutes,
+        training_seconds=card.metrics["seconds"],
+        seconds_per_step=allowance.seconds_per_step,
+        curve=_curve(run),
+        fingerprint=str(card.provenance.get("data")),
+        commit=card.provenance.get("commit"),
+        machine=str(card.provenance.get("machine")),
+        date=str(card.metrics.get("date")),
+    )
+
+
+def frame_errors(evaluation: Evaluation, name: str) -> tuple[float, ...]:
+    """The test error frame by frame, mean over fields: of the metric where it is told in frames, else the relative L2."""
+    metric = METRICS[name] if METRICS[name].per_frame else RelativeL2
+    frames = zip(*(field.curve(metric) for field in evaluation.fields), strict=True)
+    known = [[found.mean for found in fields if not math.isnan(found.mean)] for fields in frames]
+    return tuple(sum(errors) / len(errors) if errors else math.nan for errors in known)
+
+
+def words(trial: Trial) -> str:
+    """A run as a campaign speaks of it."""
+    setting = f", {trial.setting}" if trial.setting else ""
+    return f"{trial.title} on {trial.data}, seed {trial.seed}{setting}"
+
+
+def _validation(surrogate: Surrogate) -> float:
+    """What the weights of a run were kept by; infinite where no validation was finite."""
+    return surrogate.card.metrics.get("validation", math.inf)
+
+
+def _curve(run: Path) -> tuple[tuple[float, float], ...]:
+    return tuple((line["seconds"], line["validation"]) for line in read_record(run / CLOCK) if line["validation"] is not None)
+
+
 def _failure(trial: Trial, reason: str) -> Failure:
     return Failure(data=trial.data, model=trial.model, title=trial.title, seed=trial.seed, reason=reason)
 
 
-def _reached(found: Result | Failure) -> str:
+def _reached(found: Outcome) -> str:
     if isinstance(found, Failure):
         return f"failed: {found.reason}"
-    return (
-        f"test error {found.error:.4f} ({found.baseline_kind} {found.baseline:.4f}), {found.steps} steps "
-        f"in {found.training_seconds / 60:.1f} min"
-    )
+    error = f"validation error {found.validation:.4f}"
+    if isinstance(found, Result):
+        error = f"test error {found.error:.4f} ({found.baseline_kind} {found.baseline:.4f})"
+    return f"{error}, {found.steps} steps in {found.training_seconds / 60:.1f} min"

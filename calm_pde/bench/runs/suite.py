@@ -17,7 +17,64 @@ from calm_pde.models import MODELS
 from calm_pde.train.config import GenerateConfig, recipe_names
 
 Settings = dict[str, Any]
+OWN = "own"
+"""How the settings that a model has without a search are called."""
+_OF_ALL = ("reduction", "validation", "seed")
 RankingMetric = Annotated[str, AfterValidator(ranking_metric)]
+
+
+def _comparable(settings: dict[str, Settings]) -> dict[str, Settings]:
+    """Searched settings by name, of which the smallest validation error chooses: all of them validate alike."""
+    if not settings:
+        raise ValueError("settings: expected at least one entry, as in {fast: {learning_rate: 3e-3}}")
+    for name, changes in settings.items():
+        if not name or name == OWN:
+            raise ValueError(f"settings: {name!r} stands for the settings without a search; choose another name")
+        for key in _OF_ALL:
+            if key in changes:
+                raise ValueError(f"settings: {name}: {key}: must be the same in all that are compared; say it in `train`")
+    return settings
+
+
+SearchedSettings = Annotated[dict[str, Settings], AfterValidator(_comparable)]
+"""By name, each laid over the settings of training that a model has anyway."""
+
+
+class Search(Config):
+    """Short runs of settings of training, of which the smallest validation error chooses."""
+
+    minutes: PositiveFloat | None = None
+    """Of each run; its seed is the suite's first."""
+    steps: PositiveInt | None = None
+    """Instead of minutes."""
+    settings: SearchedSettings
+    strongest: PositiveInt | None = None
+    """How many of the models that are not `ours` are searched on each data set: those with the smallest validation errors
+    after a run with their own settings. All by default, without such runs."""
+
+    @model_validator(mode="after")
+    def _has_a_length(self) -> Search:
+        if (self.minutes is None) == (self.steps is None):
+            raise ValueError("minutes, steps: say one of them, how long each run of the search is")
+        return self
+
+
+class OwnSearch(Config):
+    """What of the search is particular to a data set or to a model."""
+
+    settings: SearchedSettings | None = None
+    """Instead of the suite's; a model's instead of a data set's."""
+
+
+class ModelSearch(OwnSearch):
+    """`search: false` in a suite is a model that keeps its own settings."""
+
+    wanted: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_word(cls, content: Any) -> Any:
+        return {"wanted": content} if isinstance(content, bool) else content
 
 
 class DataEntry(Config):
@@ -37,6 +94,7 @@ class DataEntry(Config):
     """What the paper's values of this data set are multiples of."""
     train: Settings = Field(default_factory=dict)
     """For all models on this data set."""
+    search: OwnSearch = OwnSearch()
     tiny: Settings = Field(default_factory=dict)
     """What differs from the problem's smallest data with --small."""
 
@@ -65,6 +123,9 @@ class ModelEntry(Changes):
     """Data sets that it is trained on; all by default."""
     small: Changes | None = None
     """Instead of `model` and `train` with --small."""
+    ours: bool = False
+    """Searched whatever its place, and none of the rivals that `strongest` counts."""
+    search: ModelSearch = ModelSearch()
 
 
 class Suite(Config):
@@ -83,6 +144,8 @@ class Suite(Config):
     """Of a run with a budget of minutes, however slow its model."""
     train: Settings = Field(default_factory=dict)
     """For all models on all data sets."""
+    search: Search | None = None
+    """Of settings of training, before the runs that are compared; none with --small."""
     data: Annotated[dict[str, DataEntry], Field(min_length=1)]
     models: Annotated[dict[str, ModelEntry], Field(min_length=1)]
     paper: dict[str, dict[str, str]] = Field(default_factory=dict)
@@ -111,7 +174,18 @@ class Suite(Config):
         for wanted in self.paper:
             if wanted not in self.data:
                 raise ValueError(f"paper: there is no data set {wanted!r}. {suggestion(wanted, list(self.data))}")
+        self._refuse_idle_searches()
         return self
+
+    def _refuse_idle_searches(self) -> None:
+        for place, entries in (("data", self.data), ("models", self.models)):
+            for name, entry in entries.items():
+                if entry.search.settings and self.search is None:
+                    raise ValueError(f"{place}: {name}: search: the suite has none. Say `search` with its minutes and settings")
+        for name, entry in self.models.items():
+            if not entry.search.wanted and (entry.ours or entry.search.settings):
+                other = "ours" if entry.ours else "settings"
+                raise ValueError(f"models: {name}: search, {other}: a model that is never searched can't have both")
 
     def with_changes(self, seeds: int | None = None, minutes: float | None = None) -> Suite:
         """The suite with so many seeds, and trained for so many minutes, where they are told."""
@@ -120,7 +194,7 @@ class Suite(Config):
             changes["seeds"] = tuple(range(seeds))
         if minutes is not None:
             changes |= {"minutes": minutes, "steps": None}
-        return Suite.model_validate(self.model_dump() | changes) if changes else self
+        return Suite.model_validate(self.model_dump(exclude_unset=True) | changes) if changes else self
 
 
 def suite_names() -> list[str]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import model_serializer
+
 from calm_pde.bench.runs.setups import Setup, setup, tiny, title
-from calm_pde.bench.runs.suite import DataEntry, ModelEntry, RankingMetric, Suite
+from calm_pde.bench.runs.suite import OWN, DataEntry, RankingMetric, Settings, Suite
 from calm_pde.config import Config, merged, suggestion
 from calm_pde.errors import CalmError, ConfigError
 from calm_pde.train.config import DataConfig, Recipe, load_recipe
@@ -37,6 +41,46 @@ class Trial(Config):
     metric: RankingMetric
     recipe: Recipe
     length: Length
+    setting: str = ""
+    """Of a suite with a search: the name of what is laid over the model's setup."""
+    tested: bool = True
+    """Whether it is evaluated on the test split at its end; a run of the search is not."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, written: Callable[[Trial], dict[str, Any]]) -> dict[str, Any]:
+        """Without what a search alone says, so that the files of campaigns without one are what they always were."""
+        unsaid = {"setting": "", "tested": True}
+        return {name: value for name, value in written(self).items() if name not in unsaid or value != unsaid[name]}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a run of a suite with a search has beside what the suite says of its model."""
+
+    setting: str = ""
+    settings: Settings = field(default_factory=dict)
+    """Of training, over all others."""
+    label: str = "seed{seed}"
+    """Of the folder, behind data set and model."""
+    tested: bool = True
+
+
+_AS_IT_STANDS = Variant()
+
+
+def with_own_settings() -> Variant:
+    """A model as the suite has it, by which the strongest rivals are told."""
+    return Variant(OWN, label=f"{OWN}-seed{{seed}}")
+
+
+def searching(setting: str, settings: Settings) -> Variant:
+    """A short run that is only validated."""
+    return Variant(setting, settings, label="search-{setting}", tested=False)
+
+
+def settled_on(setting: str, settings: Settings) -> Variant:
+    """A run with what the search has chosen."""
+    return Variant(setting, settings)
 
 
 def trials(suite: Suite, out: Path, small: bool = False, steps: int | None = None) -> list[Trial]:
@@ -49,18 +93,28 @@ def trials(suite: Suite, out: Path, small: bool = False, steps: int | None = Non
     """
     if steps is not None and steps < 1:
         raise CalmError(f"steps: expected at least 1, got {steps}.")
-    found = []
-    for data, entry in suite.data.items():
-        for model, chosen in suite.models.items():
-            if chosen.data and data not in chosen.data:
-                continue
-            for seed in suite.seeds[:1] if small else suite.seeds:
-                found.append(_trial(suite, data, entry, model, chosen, seed, out, small, steps))
+    seeds = suite.seeds[:1] if small else suite.seeds
+    found = [trial(suite, data, model, seed, out, small, steps) for data, model in pairs(suite) for seed in seeds]
+    refuse_twins(suite, found)
+    return found
+
+
+def pairs(suite: Suite) -> Iterator[tuple[str, str]]:
+    """Data sets and models that meet, in the suite's order."""
+    for data in suite.data:
+        for model, entry in suite.models.items():
+            if not entry.data or data in entry.data:
+                yield data, model
+
+
+def refuse_twins(suite: Suite, found: Sequence[Trial]) -> None:
+    """Names of models, data sets and settings that become one folder are told of."""
     names = [trial.name for trial in found]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"suite {suite.name}: two runs would share the folder {name}. Rename a model or a data set.")
-    return found
+            raise ConfigError(
+                f"suite {suite.name}: two runs would share the folder {name}. Rename a model, a data set or searched settings."
+            )
 
 
 def chosen(found: list[Trial], only: tuple[str, ...]) -> list[Trial]:
@@ -73,35 +127,31 @@ def chosen(found: list[Trial], only: tuple[str, ...]) -> list[Trial]:
     return [trial for trial in found if trial.model in models and trial.data in data]
 
 
-def _trial(
+def trial(
     suite: Suite,
     data: str,
-    entry: DataEntry,
     model: str,
-    chosen: ModelEntry,
     seed: int,
     out: Path,
-    small: bool,
-    steps: int | None,
+    small: bool = False,
+    steps: int | None = None,
+    variant: Variant = _AS_IT_STANDS,
 ) -> Trial:
-    where = f"suite {suite.name}: models: {model} on {data}"
+    """The run of a model on a data set; the arguments are those of `trials`."""
+    entry, given = suite.data[data], suite.models[model]
+    where = f"suite {suite.name}: models: {model} on {data}" + (f", searched {variant.setting}" if not variant.tested else "")
+    label = variant.label.format(seed=seed, setting=variant.setting)
+    name = _folder_name(f"{data}-{model}-{label}")
     try:
-        base = setup(chosen.kind, entry.problem, "small" if small else suite.size, entry.recipe)
-        changes = chosen.small if small and chosen.small is not None else chosen
-        length = (
-            Length(minutes=suite.minutes, fewest_steps=suite.fewest_steps)
-            if suite.minutes
-            else Length(iterations=base.iterations)
-        )
-        if small or steps or suite.steps:
-            length = Length(steps=steps or (TINY_STEPS if small else suite.steps))
-        name = _folder_name(f"{data}-{model}-seed{seed}")
+        base = setup(given.kind, entry.problem, "small" if small else suite.size, entry.recipe)
+        changes = given.small if small and given.small is not None else given
+        layers = [suite.train, entry.train, changes.train, variant.settings]
         recipe = Recipe.model_validate(
             {
                 "name": name,
                 "data": _data(data, entry, out, small),
                 "model": merged(base.model, changes.model),
-                "train": _train(base, [suite.train, entry.train, changes.train], seed, small),
+                "train": _train(base, layers, seed, small),
             }
         )
     except ConfigError as error:
@@ -110,13 +160,25 @@ def _trial(
         name=name,
         data=data,
         model=model,
-        title=chosen.title or (title(chosen.kind) if model == chosen.kind else model),
+        title=given.title or (title(given.kind) if model == given.kind else model),
         preset=base.preset,
         seed=seed,
         metric=entry.metric,
         recipe=recipe,
-        length=length,
+        length=_length(suite, base, small, steps, searching=not variant.tested),
+        setting=variant.setting,
+        tested=variant.tested,
     )
+
+
+def _length(suite: Suite, base: Setup, small: bool, steps: int | None, searching: bool) -> Length:
+    """Steps that are asked for count before all that a suite says."""
+    told = suite.search if searching and suite.search is not None else suite
+    if small or steps or told.steps:
+        return Length(steps=steps or (TINY_STEPS if small else told.steps))
+    if told.minutes:
+        return Length(minutes=told.minutes, fewest_steps=suite.fewest_steps)
+    return Length(iterations=base.iterations)
 
 
 def _train(base: Setup, changes: list[dict[str, Any]], seed: int, small: bool) -> dict[str, Any]:

@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
+from calm_pde.bench.runs.phases import Searched
 from calm_pde.bench.runs.suite import Suite
+from calm_pde.bench.shown import search_table
 from calm_pde.bench.shown.drawing import COLORS, bars, curves
-from calm_pde.bench.shown.table import COLUMNS, NOTES, Row, best, facts, remarks
+from calm_pde.bench.shown.table import NOTES, Row, best, columns, facts, remarks
 
 
-def page(suite: Suite, table: Mapping[str, Sequence[Row]]) -> str:
+def page(suite: Suite, table: Mapping[str, Sequence[Row]], searches: Mapping[str, Sequence[Searched]] | None = None) -> str:
     """Every name in it stands there as text, whatever it holds."""
     models = list(dict.fromkeys(row.model for rows in table.values() for row in rows))
     colors = {model: place % COLORS for place, model in enumerate(models)}
@@ -20,14 +22,16 @@ def page(suite: Suite, table: Mapping[str, Sequence[Row]]) -> str:
     body += [f"<p>{_safe(suite.about)}</p>"] if suite.about else []
     known = "".join(f"<li>{_safe(fact)}</li>" for fact in facts(suite, table))
     body.append(f'<ul class="facts">{known}</ul>')
-    body += [_section(suite.data[data].title or data, rows, colors) for data, rows in table.items()]
+    for data, rows in table.items():
+        search = _search(suite, (searches or {}).get(data, ()))
+        body.append(_section(suite.data[data].title or data, rows, colors, search))
     notes = "".join(_paragraph(note) for note in NOTES)
     body.append(f"<section>{notes}</section>")
     parts = {"title": _safe(suite.name), "style": _asset("page.css"), "body": "\n".join(body)}
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
 
 
-def _section(name: str, rows: Sequence[Row], colors: Mapping[str, int]) -> str:
+def _section(name: str, rows: Sequence[Row], colors: Mapping[str, int], search: str) -> str:
     drawn = [("Test error", bars(rows, colors)), ("Validation error against training time", curves(rows, colors))]
     cards = "".join(f'<div class="card"><h3>{title}</h3>{picture}</div>' for title, picture in drawn if picture)
     paper = " A stroke is the paper's value." if any(row.paper_error is not None for row in rows) else ""
@@ -35,22 +39,35 @@ def _section(name: str, rows: Sequence[Row], colors: Mapping[str, int]) -> str:
     notes.append(_paragraph(f"The best error is bold.{paper}"))
     return (
         f'<section><h2>{_safe(name)}</h2><div class="pair">{cards}</div><div class="card wide">{_table(rows)}</div>'
-        f"{''.join(notes)}</section>"
+        f"{''.join(notes)}{search}</section>"
     )
 
 
+def _search(suite: Suite, found: Sequence[Searched]) -> str:
+    """Its validation errors; the smallest of each model is bold."""
+    if not found:
+        return ""
+    head, lines = search_table.cells(suite, found)
+    shown = [[(text, "best" if best else "other") for text, best in line] for line in lines]
+    notes = "".join(_paragraph(note) for note in search_table.notes(suite, found))
+    return f'<h3>{search_table.TITLE}</h3><div class="card wide">{_table_of(head, shown)}</div>{notes}'
+
+
 def _table(rows: Sequence[Row]) -> str:
-    winner = best(rows)
-    head = "".join(f"<th>{_safe(name)}</th>" for name in COLUMNS)
+    winner, told = best(rows), columns(rows)
     lines = []
     for row in rows:
         shown = "best" if winner is not None and row.error == winner.error else "other"
-        cells = [
-            f'<td class="{shown if name == "test error" else "other"}">{_safe(text(row))}</td>'
-            for name, text in COLUMNS.items()
-        ]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+        lines.append([(text(row), shown if name == "test error" else "other") for name, text in told.items()])
+    return _table_of(list(told), lines)
+
+
+def _table_of(head: Sequence[str], lines: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """Of cells with their styles."""
+    named = "".join(f"<th>{_safe(name)}</th>" for name in head)
+    written = ["".join(f'<td class="{style}">{_safe(text)}</td>' for text, style in line) for line in lines]
+    body = "".join(f"<tr>{line}</tr>" for line in written)
+    return f"<table><thead><tr>{named}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _paragraph(text: str, style: str = "muted") -> str:

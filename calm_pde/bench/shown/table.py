@@ -10,10 +10,13 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from calm_pde.bench.measured.result import Failure, Result
+from calm_pde.bench.measured.result import Failure, Outcome, Result
+from calm_pde.bench.runs.phases import Searched
 from calm_pde.bench.runs.setups import title
 from calm_pde.bench.runs.suite import Suite
 from calm_pde.bench.runs.trials import Trial
+from calm_pde.bench.shown import search_table
+from calm_pde.bench.shown.words import plain
 from calm_pde.metrics import METRICS
 from calm_pde.metrics.metric import Metric
 from calm_pde.metrics.relative_l2 import RelativeL2
@@ -33,6 +36,8 @@ class Row:
     results: list[Result] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     waiting: int = 0
+    settings: str = ""
+    """What the search settled on, in suites that have one."""
 
     @property
     def error(self) -> float | None:
@@ -55,8 +60,17 @@ class Row:
         return statistics.fmean(known) if known else None
 
 
-def rows(suite: Suite, trials: Sequence[Trial], found: Mapping[str, Result | Failure | None]) -> dict[str, list[Row]]:
-    """By data set, in the suite's order; models that only the paper has come last."""
+def rows(
+    suite: Suite,
+    trials: Sequence[Trial],
+    found: Mapping[str, Outcome | None],
+    settings: Mapping[tuple[str, str], str] | None = None,
+) -> dict[str, list[Row]]:
+    """By data set, in the suite's order; models that only the paper has come last.
+
+    Args:
+        settings: what is said of those of each data set and model, in suites with a search.
+    """
     table: dict[str, list[Row]] = {}
     for data, entry in suite.data.items():
         printed = suite.paper.get(data, {})
@@ -64,6 +78,7 @@ def rows(suite: Suite, trials: Sequence[Trial], found: Mapping[str, Result | Fai
         for trial in trials:
             if trial.data == data:
                 row = made.setdefault(trial.model, _row(trial.model, trial.title, printed, entry.paper_unit))
+                row.settings = (settings or {}).get((data, trial.model), "")
                 result = found.get(trial.name)
                 if isinstance(result, Result):
                     row.results.append(result)
@@ -105,12 +120,21 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "training": lambda row: seconds_text(row.mean(lambda found: found.training_seconds)),
     "preset": lambda row: row.results[0].preset if row.results else "–",
 }
+_SETTINGS: dict[str, Callable[[Row], str]] = {"settings": lambda row: row.settings or "–"}
 NOTES = (
     "Test error: mean over all test trajectories, for relative L2 over frames after the first; mean ± deviation over seeds.",
     "Training step: mean over the schedule, measured before the run. Inference: per trajectory in a batch of 8.",
     "Memory: the peak of a training step at the end of the schedule and of that inference, each beyond what the process held "
     "before, in a process of its own.",
 )
+
+
+def columns(found: Sequence[Row]) -> dict[str, Callable[[Row], str]]:
+    """What a table tells of each row; where there was a search, its settings behind the name."""
+    if not any(row.settings for row in found):
+        return COLUMNS
+    model, *others = COLUMNS.items()
+    return dict([model, *_SETTINGS.items(), *others])
 
 
 def best(rows: Sequence[Row]) -> Row | None:
@@ -134,16 +158,18 @@ def error_text(row: Row) -> str:
     return ", ".join([words, *left])
 
 
-def markdown(suite: Suite, table: Mapping[str, Sequence[Row]]) -> str:
+def markdown(suite: Suite, table: Mapping[str, Sequence[Row]], searches: Mapping[str, Sequence[Searched]] | None = None) -> str:
     """All data sets one after the other; names are shown as they are, whatever they hold."""
-    lines = [f"# {_plain(suite.name)}", ""]
-    lines += [f"{_plain(suite.about)}", ""] if suite.about else []
-    lines += [f"- {_plain(fact)}" for fact in facts(suite, table)] + [""]
+    lines = [f"# {plain(suite.name)}", ""]
+    lines += [f"{plain(suite.about)}", ""] if suite.about else []
+    lines += [f"- {plain(fact)}" for fact in facts(suite, table)] + [""]
     for data, found in table.items():
-        lines += [f"## {_plain(suite.data[data].title or data)}", ""]
-        lines += [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
-        lines += [f"| {' | '.join(_plain(text(row)) for text in COLUMNS.values())} |" for row in found]
-        lines += ["", *(_plain(note) for note in remarks(found)), ""]
+        lines += [f"## {plain(suite.data[data].title or data)}", ""]
+        told = columns(found)
+        lines += [f"| {' | '.join(told)} |", "|" + "---|" * len(told)]
+        lines += [f"| {' | '.join(plain(text(row)) for text in told.values())} |" for row in found]
+        lines += ["", *(plain(note) for note in remarks(found)), ""]
+        lines += search_table.markdown(suite, (searches or {}).get(data, ()))
     return "\n".join([*lines, *NOTES]) + "\n"
 
 
@@ -153,6 +179,7 @@ def facts(suite: Suite, table: Mapping[str, Sequence[Row]]) -> list[str]:
     budgets = sorted({found.minutes for found in results if found.minutes is not None})
     words = [f"seeds {', '.join(map(str, sorted({found.seed for found in results})))}"] if results else []
     words += [f"budget {', '.join(f'{minutes:g}' for minutes in budgets)} min of training per run"] if budgets else []
+    words += search_table.facts(suite) if any(row.settings for found_rows in table.values() for row in found_rows) else []
     words += [f"batch size {', '.join(map(str, sorted({found.batch_size for found in results})))}"] if results else []
     words += [f"commit {name}" for name in sorted({found.commit or "not known" for found in results})]
     words += [f"on {name}" for name in sorted({found.machine for found in results})]
@@ -172,8 +199,10 @@ def remarks(found: Sequence[Row]) -> list[str]:
 
 
 def comma_separated(table: Mapping[str, Sequence[Row]]) -> str:
-    """A line per run with all its numbers, unrounded; the curve is left out."""
-    names = [name for name in Result.model_fields if name not in ("curve", "others")]
+    """A line per run with all its numbers, unrounded; what has many per run is left out."""
+    searched = any(row.settings for found in table.values() for row in found)
+    hidden = {"curve", "others", "frame_errors"} | (set() if searched else {"validation", "setting"})
+    names = [name for name in Result.model_fields if name not in hidden]
     others = [metric.name for metric in METRICS.values() if metric.overall]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -206,8 +235,3 @@ def bytes_text(value: int | float | None) -> str:
 
 def _whole(value: float | None) -> str:
     return "–" if value is None else f"{round(value):,}"
-
-
-def _plain(text: str) -> str:
-    """Markdown in which the text stands as it is."""
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))

@@ -31,16 +31,16 @@ class Muon(torch.optim.Optimizer):
     def __init__(
         self, matrices: Mapping[nn.Parameter, Matrices], learning_rate: float, weight_decay: float, momentum: float = 0.95
     ) -> None:
-        shapes: dict[tuple[int, ...], list[nn.Parameter]] = defaultdict(list)
+        shapes: dict[tuple[bool, tuple[int, ...]], list[nn.Parameter]] = defaultdict(list)
         for parameter, form in matrices.items():
-            shapes[form.upright(parameter).shape[1:]].append(parameter)
+            shapes[form.modes, form.upright(parameter).shape[1:]].append(parameter)
         self.forms = dict(matrices)
         groups: list[dict[str, Any]] = [{"params": alike} for alike in shapes.values()]
         super().__init__(groups, {"lr": learning_rate, "weight_decay": weight_decay, "momentum": momentum})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """All parameters of a group have matrices of one shape, which are orthogonalized together."""
+        """All parameters of a group have matrices of one shape, real or complex, which are orthogonalized together."""
         for group in self.param_groups:
             learning = [parameter for parameter in group["params"] if parameter.grad is not None]
             if learning:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import signal
@@ -21,6 +22,8 @@ from calm_pde.bench.runs.job import SuiteJob
 from calm_pde.bench.runs.suite import load_suite, suite_names
 from calm_pde.errors import CalmError, FileError
 from calm_pde.files.locks import LOCK
+from calm_pde.metrics.scores import Evaluation, FieldErrors
+from calm_pde.metrics.values import Spread
 from calm_pde.train.loop import Interrupted, Trainer
 from calm_pde.train.record import read_record
 from tests.bench.campaigns import MEASURED, SUITE, TIMES, job, lasting, write_suite
@@ -46,6 +49,9 @@ def test_a_failure_is_told_and_the_others_go_on(tmp_path, monkeypatch):
     assert (done.steps, done.parameters > 0, done.latent_numbers) == (4, True, 2 * 8 * 4 * 4)
     assert 0 < done.error < 10
     assert len(done.curve) == 4
+    assert done.validation == min(error for _, error in done.curve)
+    assert len(done.frame_errors) == 4
+    assert sum(done.frame_errors) / 4 == pytest.approx(done.error, rel=1e-12)
     assert [seconds for seconds, _ in done.curve] == sorted(seconds for seconds, _ in done.curve)
     text = (tmp_path / "out" / "table.md").read_text()
     assert "| PIT | failed |" in text
@@ -85,6 +91,28 @@ def test_a_killed_campaign_ends_as_one_that_was_never_touched(tmp_path):
         assert lines[0] == lines[1]
         clocks = [read_record(place / "runs" / name / "clock.jsonl") for place in (out, tmp_path / "whole")]
         assert [line["step"] for line in clocks[0]] == [line["step"] for line in clocks[1]]
+
+
+def test_errors_go_frame_by_frame():
+    """Of two fields, one of which is exactly zero in the second frame, and both in the third; relative L2 where a metric has no
+    frames."""
+    curves = {"u": (0.1, 0.2, math.nan), "v": (0.3, math.nan, math.nan)}
+    fields = tuple(
+        FieldErrors.model_validate(
+            {"name": name, "relative_l2": spread(0.0), "frames": tuple(map(spread, curve))}
+            | {"relative_l2_spacetime": spread(0.9)}
+        )
+        for name, curve in curves.items()
+    )
+    found = Evaluation.model_construct(fields=fields)
+    for metric in ("relative_l2", "relative_l2_spacetime"):
+        first, second, third = campaign.frame_errors(found, metric)
+        assert (first, second) == pytest.approx((0.2, 0.2))
+        assert math.isnan(third)
+
+
+def spread(mean: float) -> Spread:
+    return Spread(mean=mean, std=0.0)
 
 
 @pytest.mark.usefixtures("_unmeasured")

@@ -16,7 +16,7 @@ from calm_pde.models.fno import FnoConfig
 from calm_pde.models.practice import Practice
 from calm_pde.solvers import PROBLEMS
 from calm_pde.train.config import TrainConfig
-from tests.bench.campaigns import SUITE, suite, write_suite
+from tests.bench.campaigns import SEARCH, SUITE, suite, write_suite
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -158,6 +158,19 @@ def wrong(text: str) -> dict:
         ("seeds=[]", "at least 1"),
         ("minutes=0", "greater than 0"),
         ("@both={minutes: 3, steps: 4}", "leave the other out"),
+        ("search={settings: {x: {}}}", "search: minutes, steps: say one of them"),
+        ("search={minutes: 1, steps: 2, settings: {x: {}}}", "search: minutes, steps: say one of them"),
+        ("search={minutes: 1}", "search: settings: Field required"),
+        ("search={minutes: 1, settings: {}}", "settings: expected at least one entry"),
+        ("search={minutes: 1, setings: {x: {}}}", "unknown key 'setings'. Did you mean 'settings'?"),
+        ("search={minutes: 1, strongest: 0, settings: {x: {}}}", "search: strongest: Input should be greater than 0"),
+        ("search={minutes: 1, settings: {own: {}}}", "settings: 'own' stands for the settings without a search"),
+        ("search={minutes: 1, settings: {x: {reduction: spacetime}}}", "x: reduction: must be the same in all"),
+        ("search={minutes: 1, settings: {x: {seed: 3}}}", "x: seed: must be the same in all"),
+        ("models/fno/search={settings: {x: {}}}", "models: fno: search: the suite has none"),
+        ("data/sample/search={settings: {x: {}}}", "data: sample: search: the suite has none"),
+        ("models/fno={search: false, ours: true}", "models: fno: search, ours: a model that is never searched"),
+        ("models/fno/search=3", "models: fno: search: "),
     ],
 )
 def test_wrong_suites_are_told_of(tmp_path, change, words):
@@ -190,6 +203,24 @@ def test_other_files_are_told_of(tmp_path, text, words):
     with pytest.raises(ConfigError) as raised:
         load_suite(str(tmp_path / "x.yaml"))
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_other_seeds_and_minutes_leave_all_else(name):
+    """Also what is said by leaving it out: a data set without a file has that of its recipe."""
+    loaded = load_suite(name)
+    changed = loaded.with_changes(2, 1.5)
+    assert (changed.seeds, changed.minutes, changed.steps) == ((0, 1), 1.5, None)
+    assert (changed.data, changed.models, changed.train) == (loaded.data, loaded.models, loaded.train)
+    ours, theirs = ({trial.name: trial for trial in trials(one, Path("out"))} for one in (changed, loaded))
+    for key in ours.keys() & theirs.keys():
+        assert ours[key].recipe == theirs[key].recipe
+
+
+def test_a_suite_keeps_its_search_with_other_seeds():
+    changed = suite(**SEARCH).with_changes(3, 1.0)
+    assert changed == suite(**(SEARCH | {"seeds": [0, 1, 2], "minutes": 1.0}))
+    assert [entry.search.wanted for entry in changed.models.values()] == [True, True, True, True, False]
 
 
 def test_two_names_that_make_one_folder_are_refused():

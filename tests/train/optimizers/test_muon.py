@@ -103,6 +103,24 @@ def test_equal_shapes_together_are_each_alone() -> None:
         torch.testing.assert_close(together, moved([place])[0])
 
 
+def test_real_and_complex_matrices_of_one_shape_are_each_alone() -> None:
+    """As in FNO, whose pointwise maps are as wide as its spectral weights."""
+    shapes = {(6, 4): Matrices(), (3, 6, 4, 2): Matrices(modes=True)}
+    generator = torch.Generator().manual_seed(0)
+    values = {shape: (torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)) for shape in shapes}
+
+    def moved(chosen: list[tuple[int, ...]]) -> dict[tuple[int, ...], torch.Tensor]:
+        parameters = {shape: nn.Parameter(values[shape][0].clone()) for shape in chosen}
+        for shape, parameter in parameters.items():
+            parameter.grad = values[shape][1].clone()
+        Muon({parameters[shape]: shapes[shape] for shape in chosen}, 0.1, 0.01).step()
+        return {shape: parameter.detach() for shape, parameter in parameters.items()}
+
+    together = moved(list(shapes))
+    for shape in shapes:
+        assert torch.equal(together[shape], moved([shape])[shape])
+
+
 def test_a_parameter_without_gradient_stays() -> None:
     still, moving = nn.Parameter(torch.ones(4, 4)), nn.Parameter(torch.ones(4, 4))
     moving.grad = torch.eye(4)
