@@ -14,9 +14,9 @@ from calm_pde.types import Float, Tensor
 
 
 def pairwise_squared_distances(
-    positions: Float[Tensor, "token dim"], periodic: tuple[bool, ...]
-) -> Float[Tensor, "token token"]:
-    return squared_distances(wrap(positions[:, None] - positions[None, :], periodic))
+    positions: Float[Tensor, "*sample token dim"], periodic: tuple[bool, ...]
+) -> Float[Tensor, "*sample token token"]:
+    return squared_distances(wrap(positions[..., :, None, :] - positions[..., None, :, :], periodic))
 
 
 class CombinedAttention(nn.Module):

@@ -51,13 +51,15 @@ def predicted_peak(
     points, queries = (new(*lead, count, config.dim) for count in (num_points, num_queries))
     node_type = new(*lead, num_points, dtype=torch.int64) if config.node_types else None
 
-    def neighbors(layers: Iterable[CalmLayer], cloud: Tensor) -> tuple[Neighbors, ...]:
-        found = []
+    def neighbors(layers: Iterable[CalmLayer], cloud: Tensor) -> tuple[Neighbors | None, ...]:
+        found: list[Neighbors | None] = []
         for layer in layers:
             where = queries if layer.queries is None else layer.queries
+            where = where if layer.offsets is None else new(batch, *where.shape)
             clouds = batch if 3 in (cloud.ndim, where.ndim) else 1
             shape = (clouds, where.shape[-2], neighborhood_size(layer.receptive_field, cloud.shape[-2]))
-            found.append(Neighbors(new(*shape, dtype=torch.int64), new(*shape, dtype=torch.bool)))
+            lists = Neighbors(new(*shape, dtype=torch.int64), new(*shape, dtype=torch.bool))
+            found.append(lists if layer.offsets is None else None)  # where queries have moved is known to the layer alone
             cloud = where
         return tuple(found)
 

@@ -58,8 +58,11 @@ class Processor(nn.Module):
         self.blocks = nn.ModuleList(Block(width, heads, generator) for _ in range(blocks))
         self.to_out = linear(width, channels, generator)
 
-    def at(self, positions: Float[Tensor, "token dim"]) -> Dynamics:
-        """ψ(·, P) as a function of the tokens; what depends on the positions alone is computed once."""
+    def at(self, positions: Float[Tensor, "*sample token dim"]) -> Dynamics:
+        """ψ(·, P) as a function of the tokens, at positions that all samples share or that each has of its own.
+
+        What depends on the positions alone is computed once.
+        """
         minus_distances = -pairwise_squared_distances(positions, self.periodic)
         of_tokens, of_positions = self.to_in.weight.split([self.to_out.out_features, self.fourier.width], dim=1)
         place = nn.functional.linear(self.fourier(positions), of_positions, self.to_in.bias)
@@ -69,7 +72,7 @@ class Processor(nn.Module):
         )
 
     def forward(
-        self, z: Float[Tensor, "batch token channel"], positions: Float[Tensor, "token dim"]
+        self, z: Float[Tensor, "batch token channel"], positions: Float[Tensor, "*sample token dim"]
     ) -> Float[Tensor, "batch token channel"]:
         return self.at(positions)(z)
 
