@@ -63,6 +63,7 @@ class Abilities(NamedTuple):
         shows_inside: shows its query points, kernels and latent tokens.
         bfloat16_weights: computes with weights in bfloat16; every model does under autocast, with weights in float32.
         frame_to_frame: answers the frame after any given one (`following`), so that training may feed it true frames.
+        starts_by_data: its weights start by what it will be given (`start_by`).
         stages: the stages in which it is trained part by part, in this order; none where it is trained as a whole.
     """
 
@@ -74,6 +75,7 @@ class Abilities(NamedTuple):
     shows_inside: bool = False
     bfloat16_weights: bool = False
     frame_to_frame: bool = False
+    starts_by_data: bool = False
     stages: tuple[Stage, ...] = ()
 
 
@@ -128,6 +130,10 @@ class Model(nn.Module, ABC):
         if self.config.task == "steady":
             return Answer(self(given, points, mask=mask, node_type=kinds))
         return Answer(self.rollout(given, points, times, mask, kinds))
+
+    def start_by(self, given: Inputs) -> None:
+        """Called once before a training, with some of what it will be given."""
+        raise self.refusal("start_by", "start by data", "Ask config.abilities.starts_by_data first.")
 
     def part(self, stage: str) -> nn.Module:
         """What learns in a stage of training; everything else is frozen."""

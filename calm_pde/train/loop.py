@@ -71,6 +71,8 @@ class Trainer:
         if self.config.precision == "float64":
             self.model.double()
         self.model.to(self.processes.device)
+        if self.model.config.abilities.starts_by_data:
+            self.model.start_by(self.surrogate.translator.inputs(next(self._training_batches()), self.surrogate.dtype))
         self.schedule = Schedule(self.config, self.model.config, self.data.num_frames, self.data.even)
         self.objective = Objective(self.surrogate, self.config, self.schedule)
         self.position = Position()
@@ -209,9 +211,12 @@ class Trainer:
 
     def _training_frames(self) -> Iterator[Frames]:
         """All training trajectories, whole and in order; every process goes through all of them."""
-        for batch in self.data.batches(grouped(whole_windows(len(self.data), self.data.num_frames), self.config.batch_size)):
-            batch = self._finite(batch).to(self.processes.device)
+        for batch in self._training_batches():
             yield self.surrogate.translator.frames(batch, self.surrogate.dtype)
+
+    def _training_batches(self) -> Iterator[Batch]:
+        for batch in self.data.batches(grouped(whole_windows(len(self.data), self.data.num_frames), self.config.batch_size)):
+            yield self._finite(batch).to(self.processes.device)
 
     @torch.no_grad()
     def validate(self) -> float:

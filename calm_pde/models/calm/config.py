@@ -106,6 +106,7 @@ class CalmConfig(ModelConfig):
         detail: a path past the bottleneck for what is too fine for it; none in the paper.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
         spread: how the query points start, independent draws (the paper) or `even`, see `CalmLayer`.
+        start: of filters and last maps: `drawn` (the paper), or scaled to `unit_variance` of every layer on the training data.
         staged: trained part by part: encoder and decoder on single frames, then the processor between the tokens of a frozen
             encoder, then everything as without stages.
         consistency: weight in the loss of how far the tokens that are stepped are from those of the true frames, the mean
@@ -139,6 +140,7 @@ class CalmConfig(ModelConfig):
     displacements: Displacements = "absolute"
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     memory_budget: Annotated[int, Field(ge=2**20)] = DEFAULT_BUDGET
+    start: Literal["drawn", "unit_variance"] = "drawn"
     staged: bool = False
     consistency: Annotated[float, Field(ge=0)] = 0.0
 
@@ -161,6 +163,8 @@ class CalmConfig(ModelConfig):
             raise ValueError(f"the distance kernel is itself a softmax; leave weighting out, got {self.weighting!r}")
         if self.kernel == "distance" and self.displacements == "relative":
             raise ValueError("displacements: the distance kernel sees relative distances alone; leave it out, got 'relative'")
+        if self.kernel == "distance" and self.start == "unit_variance":
+            raise ValueError("start: the distance kernel has no filters to scale; leave it out, got 'unit_variance'")
         if self.detail is not None and self.task == "autoencoder":
             raise ValueError("detail: an autoencoder would pass its input by the bottleneck that it learns; leave detail out")
         if self.detail is not None and self.staged:
@@ -188,6 +192,7 @@ class CalmConfig(ModelConfig):
             reconstructs=True,
             shows_inside=True,
             bfloat16_weights=True,
+            starts_by_data=self.start == "unit_variance",
             stages=STAGES if self.staged else (),
         )
 

@@ -22,6 +22,7 @@ from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.offsets import QueryOffsets
 from calm_pde.models.calm.processor import Processor
+from calm_pde.models.calm.start import start_at_unit_variance
 from calm_pde.models.calm.training import latent_errors, losses_of, part_of
 from calm_pde.models.checks import (
     check_coordinates,
@@ -333,6 +334,9 @@ class CalmPDE(Model):
         zs = self.advance(latents[:, 0], p, times=times)
         start = Inputs(frames.values[:, 0], frames.points, mask=frames.mask, node_type=frames.node_type)
         return Answer(self.at_points(zs, p, start), weight * latent_errors(zs, latents))
+
+    def start_by(self, given: Inputs) -> None:
+        start_at_unit_variance(self, given)
 
     def part(self, stage: str) -> torch.nn.Module:
         return part_of(self, stage) if self.config.staged else super().part(stage)
