@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import nn
@@ -13,10 +13,25 @@ from calm_pde.engine.plain import BlockWeights, ProcessorWeights, plain_attentio
 from calm_pde.engine.precision import autocast_type
 from calm_pde.engine.stepping import INTEGRATORS, trajectory, walk
 from calm_pde.engine.transforms import seen_through
-from calm_pde.models.calm.attention import CombinedAttention, pairwise_squared_distances
+from calm_pde.geometry import squared_distances, wrap
 from calm_pde.nn.fourier import RandomFourierFeatures
+from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import PointwiseMLP, linear
 from calm_pde.types import Float, Tensor
+
+
+class CombinedAttention(nn.Module):
+    """The weights of softmax(LN(HW^Q) LN(HW^K)ᵀ/√(head width) − ‖p_i − p_j‖²) HW^V per head, then one output map."""
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"to_qkv.weight": Matrices(parts=3)}
+
+    def __init__(self, width: int, heads: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_qkv = linear(width, 3 * width, generator)
+        self.norm_query = nn.LayerNorm(width // heads)
+        self.norm_key = nn.LayerNorm(width // heads)
+        self.to_out = linear(width, width, generator)
 
 
 class Block(nn.Module):
@@ -97,3 +112,9 @@ class Dynamics:
         if autocast_type(z) is not None:
             return trajectory(self, z, times, integrator, substeps)
         return latent_states(self.weights, self.heads, z, walk(times, substeps), INTEGRATORS[integrator])
+
+
+def pairwise_squared_distances(
+    positions: Float[Tensor, "*sample token dim"], periodic: tuple[bool, ...]
+) -> Float[Tensor, "*sample token token"]:
+    return squared_distances(wrap(positions[..., :, None, :] - positions[..., None, :, :], periodic))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import calm_pde as cp
+from calm_pde.engine.receptive_fields import FIELDS
 from calm_pde.errors import InputError
 from calm_pde.models.calm.offsets import QueryOffsets
 from calm_pde.records.inputs import Frames, Inputs
@@ -204,6 +205,25 @@ def test_a_whole_turn_changes_nothing():
     found, there = layer(call["values"], call["points"])
     assert relative_error(found, y) < 1e-11
     assert relative_error(there, where + turn) < 1e-11
+
+
+def test_what_follows_the_state_is_not_kept():
+    """Receptive fields of queries at rest are found once for all states, those of moved ones serve once."""
+    layer, points = perturbed(following((0.5, 0.0)).build()).double().encoder[0], random_cloud(20, 2, seed=8)
+    FIELDS.entries.clear()
+    with torch.no_grad():
+        for seed in range(3):
+            layer(random_cloud(20, 2, seed)[None], points)
+    assert len(FIELDS.entries) == 1
+
+
+def test_weights_that_start_by_data_do_so_where_queries_move():
+    model, call = perturbed(following(start="unit_variance").build()).double(), inputs()
+    model.start_by(Inputs(**call))
+    z, p = model.encode(**call)
+    assert float(z.std().detach()) == pytest.approx(1, abs=0.01)
+    assert model.processor is not None
+    assert float(model.processor(z, p).std().detach()) == pytest.approx(0.1, abs=0.001)
 
 
 def test_a_small_budget_moves_them_alike():
