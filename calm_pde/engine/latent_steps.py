@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
 from calm_pde.engine.buffers import POOL, SCRATCH
-from calm_pde.engine.plain import BlockWeights, ProcessorWeights, formula_gradients, plain_attention, velocity
+from calm_pde.engine.plain import BlockWeights, ProcessorWeights, for_heads, formula_gradients, plain_attention, velocity
 from calm_pde.engine.precision import full_precision
 from calm_pde.engine.stepping import Method, Walk, walked
 from calm_pde.engine.tail import gelu_backward_out, gelu_out
@@ -69,10 +69,13 @@ class _Evaluator:
 
     def __init__(self, weights: ProcessorWeights, batch: int, heads: int, learns: bool) -> None:
         self.weights, self.batch, self.heads, self.learns = weights, batch, heads, learns
-        self.tokens, self.width = weights.place.shape
+        self.tokens, self.width = weights.place.shape[-2:]
         self.size = self.width // heads
         self.scale = self.size**-0.5
         self.norms = [block.norm() for block in weights.blocks if learns]
+        self.bias = for_heads(weights.minus_distances)
+        if learns and self.bias.ndim == 4:  # of each sample: once for all evaluations
+            self.bias = self.bias.expand(-1, heads, -1, -1).flatten(0, 1)
 
     def velocity(self, z: Tensor, record: _Record, number: int) -> Float[Tensor, "row channel"]:
         w = self.weights
@@ -94,7 +97,7 @@ class _Evaluator:
         query, key, value = self.by_row(qkv, 3).permute(2, 0, 3, 1, 4)
         query = layer_norm(query, [self.size], block.query_scale, block.query_shift)
         key = layer_norm(key, [self.size], block.key_scale, block.key_shift)
-        heard = scaled_dot_product_attention(query, key, value, attn_mask=self.weights.minus_distances)
+        heard = scaled_dot_product_attention(query, key, value, attn_mask=self.bias)
         return heard.transpose(1, 2).reshape(len(qkv), -1)
 
     def _listen(self, qkv: Tensor, record: _Record, depth: int, number: int) -> Float[Tensor, "row width"]:
@@ -106,7 +109,7 @@ class _Evaluator:
         scale, shift = self.norms[depth]
         query, key = torch.addcmul(shift, normals, scale, out=record.scaled[depth][number])
         value, heard, share = heads[2], record.heard[depth][number], record.shares[depth][number]
-        bias = self.weights.minus_distances.expand_as(share)
+        bias = self.bias.expand_as(share)
         torch.softmax(torch.baddbmm(bias, query, key.transpose(1, 2), alpha=self.scale), dim=-1, out=share)
         self.by_row(heard, 1)[:, :, 0] = self.by_head(torch.bmm(share, value), 1)[0].transpose(1, 2)
         return heard
@@ -195,8 +198,7 @@ class _Gradients:
             if bias is not None:
                 bias += flat.sum(dim=0)
 
-        evaluator = self.evaluator
-        totals.place.add_(self.streams[0][waiting].view(-1, evaluator.tokens, evaluator.width).sum(dim=0))
+        totals.place.add_(self.streams[0][waiting].view(-1, *totals.place.shape).sum(dim=0))
         add(totals.into, None, self.streams[0], record.states[seen])
         add(totals.out, totals.out_bias, self.out, record.streams[-1][seen])
         for depth, total in enumerate(totals.blocks):
@@ -217,7 +219,10 @@ class _Gradients:
             )
             for total, scales, shifts in zip(self.totals.blocks, self.scales, self.shifts, strict=True)
         )
-        return self.totals._replace(minus_distances=self.logits.sum(dim=0), blocks=blocks).flat()
+        minus_distances = self.logits.sum(dim=0)
+        if self.totals.minus_distances.ndim == 3:  # of each sample
+            minus_distances = self.logits.unflatten(0, (-1, self.evaluator.heads)).sum(dim=1)
+        return self.totals._replace(minus_distances=minus_distances, blocks=blocks).flat()
 
 
 def _states(

@@ -67,10 +67,13 @@ class BlockWeights(NamedTuple):
 
 
 class ProcessorWeights(NamedTuple):
-    """What ψ is made of, and A where it is damped; `place` and `minus_distances` hold all that depends on the positions."""
+    """What ψ is made of, and A where it is damped; `place` and `minus_distances` hold all that depends on the positions.
 
-    place: Float[Tensor, "token width"]
-    minus_distances: Float[Tensor, "token token"]
+    Where each sample has positions of its own, these two have a batch axis in front.
+    """
+
+    place: Float[Tensor, "*sample token width"]
+    minus_distances: Float[Tensor, "*sample token token"]
     into: Float[Tensor, "width channel"]
     out: Float[Tensor, "channel width"]
     out_bias: Float[Tensor, "channel"]
@@ -103,8 +106,16 @@ def velocity(
     return rate if weights.damping is None else rate - linear(z, weights.damping)
 
 
+def for_heads(minus_distances: Float[Tensor, "*sample token token"]) -> Tensor:
+    """As attention adds them to its logits (batch, head, token, token)."""
+    return minus_distances if minus_distances.ndim == 2 else minus_distances[:, None]
+
+
 def _attention(
-    block: BlockWeights, heads: int, x: Float[Tensor, "batch token width"], minus_distances: Float[Tensor, "token token"]
+    block: BlockWeights,
+    heads: int,
+    x: Float[Tensor, "batch token width"],
+    minus_distances: Float[Tensor, "*sample token token"],
 ) -> Float[Tensor, "batch token width"]:
     """softmax(LN(x W^Q) LN(x W^K)ᵀ/√(head width) − ‖p_i − p_j‖²) x W^V per head, then one output map."""
     query, key, value = linear(x, block.qkv, block.qkv_bias).unflatten(-1, (3, heads, -1)).unbind(dim=2)
@@ -112,7 +123,7 @@ def _attention(
     query = layer_norm(query, size, block.query_scale, block.query_shift)
     key = layer_norm(key, size, block.key_scale, block.key_shift)
     by_head = (query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
-    heard = scaled_dot_product_attention(*by_head, attn_mask=minus_distances).transpose(1, 2).flatten(2)
+    heard = scaled_dot_product_attention(*by_head, attn_mask=for_heads(minus_distances)).transpose(1, 2).flatten(2)
     return linear(heard, block.out, block.out_bias)
 
 

@@ -92,6 +92,9 @@ def receptive_field(
     Where they move a little from call to call, a `vicinity` saves most searches. Neither changes the answer. Transforms of
     torch.func do not see the search: it looks at plain numbers, and clouds that vmap runs over are refused.
     """
+    if points.is_meta:  # without data, as many neighbors as there are without ties
+        shape = (max(len(points), len(queries)), queries.shape[1], neighborhood_size(percentile, points.shape[1]))
+        return Neighbors(queries.new_empty(shape, dtype=torch.int64), queries.new_empty(shape, dtype=torch.bool))
     with untransformed():
         mask = None if mask is None else bare("mask", mask)
         points, queries = bare("points", points), bare("queries", queries)

@@ -79,6 +79,7 @@ def token_influence(
         if progress is not None:
             progress(int(some[-1]) + 1, len(noise))
     change = torch.cat(found).numpy()
+    positions = positions if positions.ndim == 2 else positions[0]  # of this sample, where they follow the state
     return TokenInfluence(physical(positions, data.box), change[:, 0], change[:, 1] if surrogate.task == "rollout" else None)
 
 

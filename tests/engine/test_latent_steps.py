@@ -13,18 +13,21 @@ from tests.clouds import random_cloud, relative_error
 TOKENS, CHANNELS = 5, 6
 
 
-def setting(batch: int, damping: Damping = "none") -> tuple[Processor, torch.Tensor, torch.Tensor]:
+def setting(batch: int, damping: Damping = "none", own: bool = False) -> tuple[Processor, torch.Tensor, torch.Tensor]:
+    """ψ, a state, and positions that its samples share or that each has of its `own`."""
     generator = torch.Generator().manual_seed(0)
     sizes = {"width": 16, "heads": 4, "blocks": 2, "fourier_width": 8, "fourier_std": 1.0}
     processor = Processor(CHANNELS, 2, (True, False), **sizes, damping=damping, generator=generator).double()
     for parameter in processor.parameters():  # scales that are not 1, shifts that are not 0
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
     z = random_cloud(batch * TOKENS, CHANNELS).view(batch, TOKENS, CHANNELS) - 0.5
-    return processor, z.requires_grad_(), random_cloud(TOKENS, 2, seed=1).requires_grad_()
+    positions = random_cloud(batch * TOKENS, 2, seed=1).view(batch, TOKENS, 2)
+    return processor, z.requires_grad_(), (positions if own else positions[0]).clone().requires_grad_()
 
 
 @pytest.mark.parametrize("damping", DAMPINGS)
 @pytest.mark.parametrize("together", [1, 12, 2048], ids=["each alone", "a few", "all"])
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own positions"])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize(
     ("integrator", "substeps", "times"),
@@ -36,10 +39,10 @@ def setting(batch: int, damping: Damping = "none") -> tuple[Processor, torch.Ten
     ],
     ids=str,
 )
-def test_states_and_gradients_equal_the_formula(integrator, substeps, times, batch, together, damping, monkeypatch):
+def test_states_and_gradients_equal_the_formula(integrator, substeps, times, batch, own, together, damping, monkeypatch):
     """Every weight, the start and the positions; side steps, several stages, and gradients in several portions."""
     monkeypatch.setattr(latent_steps, "_TOGETHER", together)
-    processor, z, positions = setting(batch, damping)
+    processor, z, positions = setting(batch, damping, own)
     inputs = [z, positions, *processor.parameters()]
     results = []
     for states in (
@@ -88,10 +91,11 @@ def test_weights_without_damping_are_those_they_were():
         assert len(again.blocks) == 2
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own positions"])
 @pytest.mark.parametrize("damping", DAMPINGS)
 @pytest.mark.parametrize("batch", [1, 3])
-def test_without_gradients_the_states_are_the_same(batch, damping):
-    processor, z, positions = setting(batch, damping)
+def test_without_gradients_the_states_are_the_same(batch, damping, own):
+    processor, z, positions = setting(batch, damping, own)
     dynamics = processor.at(positions)
     with torch.no_grad():
         found = dynamics.trajectory(z, [1.0, 1.5, 4.0], "heun", 1)
@@ -107,3 +111,12 @@ def test_a_backward_inside_autocast_is_the_same():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         (found,) = torch.autograd.grad(states.sum(), z)
     assert torch.equal(found, wanted)
+
+
+def test_samples_step_at_their_own_positions():
+    """Each as it does alone at its positions."""
+    processor, z, positions = setting(3, own=True)
+    together = processor.at(positions).trajectory(z, [1.0, 2.5], "heun", 1)
+    for sample in range(3):
+        alone = processor.at(positions[sample]).trajectory(z[sample : sample + 1], [1.0, 2.5], "heun", 1)
+        assert relative_error(together[sample : sample + 1], alone) < 1e-13

@@ -207,3 +207,12 @@ def test_threads_find_what_one_finds(monkeypatch):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(8)))
+
+
+def test_without_data_there_are_as_many_neighbors_as_without_ties():
+    points, queries = random_cloud(40, 2).expand(3, 40, 2), random_cloud(7, 2, seed=1)[None]
+    found = receptive_field(points, queries, 0.3, (True, False))
+    empty = receptive_field(points.to("meta"), queries.to("meta"), 0.3, (True, False))
+    assert [(value.shape, value.dtype, value.is_meta) for value in empty] == [
+        (value.shape, value.dtype, True) for value in found
+    ]

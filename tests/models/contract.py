@@ -76,6 +76,8 @@ _CALM: dict[str, Any] = {
 }
 _DETAIL: dict[str, Any] = {"detail": {"channels": 3, "receptive_field": 0.3}, "displacements": "relative"}
 _PLACE: dict[str, Any] = {"place": {"channels": 3, "width": 5, "fourier_width": 6}}
+_LEARNT_FROM_FRAMES: dict[str, Any] = {"staged": True, "consistency": 0.5}
+_FOLLOWING: dict[str, Any] = merged(_CALM, {"encoder": {"reach": (0.5, 0.3)}, "periodic": True})
 _AROMA: dict[str, Any] = {
     "in_channels": 2,
     "out_channels": 2,
@@ -113,7 +115,6 @@ CASES: list[Case] = [
         stirred=True,
         unfelt=("norm_key.bias",),
     ),
-    Case("calm", _CALM | {"dim": 1, "staged": True, "consistency": 0.5}, any_time=True, unfelt=("norm_key.bias",)),
     Case("calm", merged(_CALM, {"dim": 1, "processor": {"damping": "diagonal"}}), any_time=True, unfelt=("norm_key.bias",)),
     Case("calm", merged(_CALM, {"dim": 2, "processor": {"damping": "full"}}), any_time=True, unfelt=("norm_key.bias",)),
     Case("calm", _CALM | {"dim": 3} | _PLACE, any_time=True, stirred=True, unfelt=("norm_key.bias",)),
@@ -124,6 +125,9 @@ CASES: list[Case] = [
         stirred=True,
         unfelt=("norm_key.bias",),
     ),
+    Case("calm", _CALM | {"dim": 1} | _LEARNT_FROM_FRAMES, any_time=True, unfelt=("norm_key.bias",)),
+    Case("calm", _FOLLOWING | {"dim": 2, "node_types": (0, 4, 6)}, any_time=True, stirred=True, unfelt=("norm_key.bias",)),
+    Case("calm", _FOLLOWING | {"dim": 1} | _LEARNT_FROM_FRAMES, any_time=True, stirred=True, unfelt=("norm_key.bias",)),
     Case("aroma", _AROMA | {"dim": 1}, stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 2, "autoencoder": {"geometry": True}}), stirred=True, unfelt=_UNFELT),
     Case("aroma", merged(_AROMA, {"dim": 3, "dynamics": {"residual": 4.0}}), stirred=True, unfelt=_UNFELT),

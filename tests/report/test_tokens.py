@@ -54,6 +54,20 @@ def test_influence_equals_one_token_at_a_time(dim, task, monkeypatch):
     assert np.abs(found.last - found.at_once).max() > 1e-3
 
 
+def test_influence_where_tokens_follow_the_state():
+    """At the positions that this state gives them."""
+    encoder = tiny().model.config.model_dump()["encoder"] | {"reach": (0.5, 0.5)}
+    surrogate, points = tiny(encoder=encoder), random_cloud(40, 2)
+    found = token_influence(surrogate, VALUES, points, 3.0, seed=7)
+    assert found.last is not None
+    np.testing.assert_allclose(found.last, direct(surrogate, VALUES, points, points, 3, 7), atol=1e-12)
+    _, positions = surrogate.model.tokens(VALUES[None], points)
+    expected = surrogate.description.box.to_physical(positions[0].detach()).numpy()
+    difference = np.abs(found.positions - expected)
+    assert np.minimum(difference[:, 0], np.abs(difference[:, 0] - 2)).max() < 1e-12  # one of its periodic images
+    assert difference[:, 1].max() < 1e-12
+
+
 def test_influence_does_not_depend_on_the_chunks(monkeypatch):
     surrogate, points = tiny(), random_cloud(40, 2)
     whole = token_influence(surrogate, VALUES, points)

@@ -29,7 +29,7 @@ class Setup(Config):
 
 def problems() -> list[str]:
     """Those that presets and setups are named by."""
-    return [name for name in MODELS[OURS].presets if not name.endswith("_small")]
+    return [name for name in MODELS[OURS].presets if not name.endswith(("_small", "_plus"))]
 
 
 def title(kind: str) -> str:
@@ -37,15 +37,23 @@ def title(kind: str) -> str:
     return MODELS[kind].title or kind
 
 
-def setup(kind: str, problem: str, size: Size, recipe: str | None = None) -> Setup:
-    """What a kind of model is on a problem; trained by recipes, that of the problem's name, unless another is given."""
+def setup(kind: str, problem: str, size: Size, recipe: str | None = None, edition: str = "") -> Setup:
+    """What a kind of model is on a problem.
+
+    Args:
+        recipe: of a model that is trained by recipes, where it is not named as the problem.
+        edition: of the recipe, such as `plus`; its size stands behind it.
+    """
     if kind not in MODELS:
         raise ConfigError(f"kind: there is no model {kind!r}. {suggestion(kind, list(MODELS))}")
     practice = MODELS[kind].practice
     if practice.by_recipe:
-        found = load_recipe(f"{recipe or problem}_small" if size == "small" else recipe or problem)
+        words = (recipe or problem, edition, "small" if size == "small" else "")
+        found = load_recipe("_".join(word for word in words if word))
         train = found.train.model_dump(exclude_unset=True)
         return Setup(title=title(kind), preset=found.name, model=found.model, train=train)
+    if edition:
+        raise ConfigError(f"edition: {kind} is not trained by recipes, so it has no {edition!r}. Leave it out.")
     if not practice.problems:
         raise ConfigError(f"kind: nothing says how the model {kind!r} is trained. Say it in the `practice` of its config.")
     if problem not in practice.problems:

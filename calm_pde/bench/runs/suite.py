@@ -119,6 +119,8 @@ class ModelEntry(Changes):
 
     kind: str
     title: str = ""
+    edition: str = ""
+    """Of the recipe that it is trained by: `plus` takes <problem>_plus, or <problem>_plus_small."""
     data: tuple[str, ...] = ()
     """Data sets that it is trained on; all by default."""
     small: Changes | None = None

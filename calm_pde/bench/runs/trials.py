@@ -143,7 +143,7 @@ def trial(
     label = variant.label.format(seed=seed, setting=variant.setting)
     name = _folder_name(f"{data}-{model}-{label}")
     try:
-        base = setup(given.kind, entry.problem, "small" if small else suite.size, entry.recipe)
+        base = setup(given.kind, entry.problem, "small" if small else suite.size, entry.recipe, given.edition)
         changes = given.small if small and given.small is not None else given
         layers = [suite.train, entry.train, changes.train, variant.settings]
         recipe = Recipe.model_validate(

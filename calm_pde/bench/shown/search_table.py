@@ -22,7 +22,7 @@ def facts(suite: Suite) -> list[str]:
     words = ["settings of training searched, and chosen by validation error"]
     if suite.search.strongest:
         words.append(
-            f"searched: ours, and of the rivals on each data set the {suite.search.strongest} with the smallest validation error"
+            f"searched: ours, and on each data set the {suite.search.strongest} rivals with the smallest validation error"
         )
     return words
 

@@ -11,8 +11,8 @@ import torch
 from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import InputError
 from calm_pde.models.calm.baked_layer import BakedLayer
-from calm_pde.models.calm.hierarchy import Hierarchy, regrouped
-from calm_pde.models.calm.layer import count_clouds, rows_first, rows_inside
+from calm_pde.models.calm.hierarchy import Hierarchy
+from calm_pde.models.calm.layer import count_clouds, regrouped, rows_first, rows_inside
 from calm_pde.models.doors import check_state, frames
 from calm_pde.types import Float, Tensor
 

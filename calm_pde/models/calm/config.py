@@ -22,17 +22,26 @@ if TYPE_CHECKING:
     from calm_pde.models.calm.model import CalmPDE
 
 Percentile = Annotated[float, Field(gt=0, le=1)]
+Reach = Annotated[float, Field(ge=0, le=1)]
 
 
 class EncoderConfig(Config):
-    """One entry per layer, from the input to the latent tokens."""
+    """One entry per layer, from the input to the latent tokens.
+
+    Args:
+        mesh_prior: which layers' queries start as a random sample of the mesh; empty for none.
+        reach: how far the queries of each layer follow the state and geometry of a sample, along each axis, as a share in
+            [0, 1] of their receptive field's radius, see `QueryOffsets`; 0 for queries that rest, empty for none that move. Of
+            the encoder alone. A model whose queries move has no receptive fields that are known before the state: it
+            neither bakes nor finds `neighbors` beforehand.
+    """
 
     channels: tuple[PositiveInt, ...]
     num_queries: tuple[PositiveInt, ...]
     receptive_field: tuple[Percentile, ...]
     temperature: tuple[PositiveFloat, ...]
     mesh_prior: tuple[bool, ...] = ()
-    """Which layers' queries start as a random sample of the mesh; empty for none."""
+    reach: tuple[Reach, ...] = ()
 
     _external_layers = 0
 
@@ -44,6 +53,7 @@ class EncoderConfig(Config):
             "receptive_field": learned + self._external_layers,
             "temperature": learned + self._external_layers,
             "mesh_prior": learned if self.mesh_prior else 0,
+            "reach": learned if self.reach else 0,
         }
         for name, count in wanted.items():
             if len(getattr(self, name)) != count:
@@ -52,11 +62,23 @@ class EncoderConfig(Config):
             raise ValueError("at least one layer is needed, got no channels")
         return self
 
+    @property
+    def follows_state(self) -> bool:
+        """Whether queries of any layer follow the state."""
+        return any(self.reach)
+
 
 class DecoderConfig(EncoderConfig):
     """One entry per layer; the last, external layer has a receptive field and a temperature only."""
 
     _external_layers = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _queries_rest(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("reach"):
+            raise ValueError(f"reach is for the encoder, whose queries see the state; leave it out, got {data['reach']!r}")
+        return data
 
 
 class DetailConfig(Config):
@@ -201,7 +223,7 @@ class CalmConfig(ModelConfig):
     def abilities(self) -> Abilities:
         return Abilities(
             any_times=self.task == "rollout",
-            bakes=True,
+            bakes=not self.encoder.follows_state,
             reconstructs=True,
             shows_inside=True,
             bfloat16_weights=True,

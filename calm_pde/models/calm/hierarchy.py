@@ -24,20 +24,23 @@ class Hierarchy(nn.ModuleList):
         points: Float[Tensor, "*cloud point dim"],
         queries: Float[Tensor, "*ask query dim"] | None = None,
         mask: Bool[Tensor, "*sample point"] | None = None,
-        neighbors: tuple[Neighbors, ...] | None = None,
+        neighbors: tuple[Neighbors | None, ...] | None = None,
     ) -> tuple[Float[Tensor, "*batch query out"], Float[Tensor, "*ask query dim"]]:
-        """Features at the last layer's queries, and those queries; arguments are trusted. Rows stay inside in between."""
+        """Features at the last layer's queries, and those queries; arguments are trusted. Rows stay inside in between.
+
+        A layer whose queries follow the state finds its neighbors itself, so that its entry of `neighbors` is None.
+        """
         lead = x.shape[:-2]
         if mask is not None:
             points, x = without_masked(points, x, mask)
         rows = None
         for depth, layer in enumerate(self):
             outside = queries if layer.queries is None else None
-            where = layer.where(outside)
-            clouds = count_clouds(lead, points, where, mask)
-            rows = rows_inside(x, clouds) if rows is None else regrouped(rows, clouds)
-            rows = layer.convolve_rows(rows, points, outside, mask, None if neighbors is None else neighbors[depth])
-            points, mask = where, None
+            if rows is None:
+                rows = rows_inside(x, count_clouds(lead, points, layer.where(outside), mask))
+            found = None if neighbors is None else neighbors[depth]
+            rows, points = layer.answered(rows, lead, points, outside, mask, found)
+            mask = None
         return (x if rows is None else rows_first(rows, lead).to(x.dtype)), points
 
     def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> tuple[Neighbors, ...]:
@@ -48,12 +51,3 @@ class Hierarchy(nn.ModuleList):
             found.append(layer.neighbors(points, outside, mask))
             points, mask = layer.where(outside), None
         return tuple(found)
-
-
-def regrouped(x: Float[Tensor, "cloud point row channel"], clouds: int) -> Tensor:
-    """The samples as rows of one cloud, or as clouds of their own."""
-    if clouds == len(x):
-        return x
-    if clouds == 1:
-        return x.transpose(0, 1).flatten(1, 2)[None]
-    return x[0].unflatten(1, (clouds, -1)).transpose(0, 1).contiguous()

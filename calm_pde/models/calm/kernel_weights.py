@@ -34,7 +34,8 @@ def kernel_weights(
 ) -> list[LayerKernels]:
     """k_1o(a − α_m) of every layer at spread queries a and their neighbors α_m (paper, visualization of kernel weights).
 
-    The input channel is the kernel's first, which stands behind the layer's pointwise map.
+    The input channel is the kernel's first, which stands behind the layer's pointwise map. Queries that follow the state are
+    taken where they rest.
 
     Args:
         points: (point, dim), the mesh of one sample in unit coordinates; the decoder's last layer is asked there too.

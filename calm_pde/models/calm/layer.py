@@ -19,6 +19,7 @@ from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.kernel import DistanceKernel, MLPKernel
+from calm_pde.models.calm.offsets import QueryOffsets
 from calm_pde.models.checks import (
     check_coordinates,
     check_finite,
@@ -31,7 +32,7 @@ from calm_pde.models.checks import (
 )
 from calm_pde.nn.pointwise import PointwiseMLP, linear
 from calm_pde.nn.query_points import Spread, query_start
-from calm_pde.types import Bool, Float, Tensor
+from calm_pde.types import Bool, Float, Int, Tensor
 
 
 class CalmLayer(nn.Module):
@@ -39,7 +40,8 @@ class CalmLayer(nn.Module):
 
     With `num_queries` the layer owns its query points, learns them (`learnable_queries`) and modulates its kernel at each.
     With `num_queries=None` it is a decoder's last layer: the queries come with the call, and there is no modulation, no σ
-    and no MLP behind the convolution.
+    and no MLP behind the convolution. With `offsets` its own queries follow the state, see `QueryOffsets`: its answers are then
+    at points of their own for each sample, (batch, query, dim).
 
     Args:
         receptive_field: the percentile p in (0, 1]; each query sees ⌊p·(N − 1)⌋ + 1 of N points.
@@ -56,6 +58,7 @@ class CalmLayer(nn.Module):
 
     queries: Tensor | None
     kernel: MLPKernel | DistanceKernel
+    offsets: QueryOffsets | None
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class CalmLayer(nn.Module):
             else DistanceKernel(in_channels, out_channels, temperature)
         )
         self.bias = nn.Parameter(torch.zeros(out_channels))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout, self.offsets = nn.Dropout(dropout), None
         self.mlp = None if num_queries is None else PointwiseMLP(out_channels, 4 * out_channels, generator, dropout)
         start = None if num_queries is None else query_start(num_queries, dim, mesh, generator, spread, self.periodic)
         if start is not None and learnable_queries:
@@ -153,8 +156,41 @@ class CalmLayer(nn.Module):
         clouds = count_clouds(lead, points, where, mask)
         if mask is not None:
             points, x = without_masked(points, x, mask)
-        y = self.convolve_rows(rows_inside(x, clouds), points, queries, mask, neighbors)
-        return rows_first(y, lead).to(x.dtype), where
+        y, where = self.answered(rows_inside(x, clouds), lead, points, queries, mask, neighbors)
+        return rows_first(y, lead).to(x.dtype), where if lead or where.ndim == 2 else where[0]
+
+    def answered(
+        self,
+        x: Float[Tensor, "_ point _ in"],
+        lead: tuple[int, ...],
+        points: Float[Tensor, "*cloud point dim"],
+        queries: Float[Tensor, "*ask query dim"] | None = None,
+        mask: Bool[Tensor, "*sample point"] | None = None,
+        neighbors: Neighbors | None = None,
+    ) -> tuple[Float[Tensor, "_ query _ out"], Float[Tensor, "*where query dim"]]:
+        """Answers to features with the rows inside, which are grouped as they need be, and where the answers are."""
+        where = self.where(queries)
+        x = regrouped(x, count_clouds(lead, points, where, mask))
+        if self.offsets is None:
+            return self.convolve_rows(x, points, queries, mask, neighbors), where
+        samples = lead[0] if lead else 1
+        where = self._followed(self.offsets, x, samples, points, mask)
+        return self.convolve_rows(regrouped(x, samples), points, None, mask, neighbors, where), where
+
+    def _followed(
+        self,
+        offsets: QueryOffsets,
+        x: Float[Tensor, "cloud point row in"],
+        samples: int,
+        points: Float[Tensor, "*cloud point dim"],
+        mask: Bool[Tensor, "*sample point"] | None = None,
+    ) -> Float[Tensor, "batch query dim"]:
+        """Where the layer's own queries are for each sample; of more axes, such as time, the first entry counts."""
+        rest, clouds, num_points = self.where(None), len(x), x.shape[1]
+        first = x.unflatten(2, (samples // clouds, -1))[:, :, :, 0]
+        pairs = all_as_one(self.neighbors(points, None, mask), points, rest, clouds, num_points)
+        away = offsets(first.flatten(0, 1), *pairs, self.periodic, self.memory_budget)
+        return rest + away.view(clouds, len(rest), -1, self.dim).transpose(1, 2).flatten(0, 1)
 
     def convolve_rows(
         self,
@@ -163,16 +199,17 @@ class CalmLayer(nn.Module):
         queries: Float[Tensor, "*ask query dim"] | None = None,
         mask: Bool[Tensor, "*sample point"] | None = None,
         neighbors: Neighbors | None = None,
+        moved: Float[Tensor, "cloud query dim"] | None = None,
     ) -> Float[Tensor, "cloud query row out"]:
-        """`convolve` on features with the rows inside; masked points hold zeros already."""
-        where = self.where(queries)
+        """`convolve` on features with the rows inside; masked points hold zeros already, and own queries may have `moved`."""
+        where = self.where(queries) if moved is None else moved
         clouds, num_points, rows, _ = x.shape
         if neighbors is None:
             block = self._streamed_queries(where, num_points)
             if block < where.shape[-2] and not torch.is_grad_enabled():
                 parts = [self.convolve_rows(x, points, some, mask) for some in where.split(block, dim=-2)]
                 return torch.cat(parts, dim=1)
-            neighbors = self.neighbors(points, queries, mask)
+            neighbors = self.neighbors(points, queries, mask, moved)
         work, points, where = self.work(neighbors, points, where, clouds, num_points, rows)
         x = x.flatten(0, 1)
         filters, offset = self.kernel.filters, None
@@ -192,11 +229,7 @@ class CalmLayer(nn.Module):
         self, neighbors: Neighbors, points: Tensor, where: Tensor, clouds: int, num_points: int, rows: int, baked: bool = False
     ) -> tuple[Work, Tensor, Tensor]:
         """All clouds as one, with points and queries one cloud after the other."""
-        first = num_points * torch.arange(clouds, device=points.device)[:, None, None]
-        index = (neighbors.indices + first).flatten(0, 1)
-        valid = neighbors.valid.expand(clouds, -1, -1).flatten(0, 1)
-        points = points.expand(clouds, *points.shape[-2:]).flatten(0, 1)
-        where = where.expand(clouds, *where.shape[-2:]).flatten(0, 1)
+        index, valid, points, where = all_as_one(neighbors, points, where, clouds, num_points)
         hidden = None if self.kernel.filters is None else len(self.kernel.filters)
         dropped = self.training and self.dropout.p > 0 and not baked
         tail = self.mlp is not None and not dropped
@@ -233,9 +266,14 @@ class CalmLayer(nn.Module):
         width = neighborhood_size(self.receptive_field, num_points) + 8
         return max(1, self.memory_budget // 8 // (width * 64))
 
-    def neighbors(self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None) -> Neighbors:
-        """The receptive field of every query of this layer; valid until the queries or points move."""
-        where = self.where(queries)
+    def neighbors(
+        self, points: Tensor, queries: Tensor | None = None, mask: Tensor | None = None, moved: Tensor | None = None
+    ) -> Neighbors:
+        """The receptive field of every query of this layer; valid until the queries or points move.
+
+        Queries of its own are sought around where they rest, or around where they have `moved`.
+        """
+        where = self.where(queries) if moved is None else moved
         shape = points.shape[-2:]
         still = not torch.is_grad_enabled() or not (points.requires_grad or where.requires_grad)
         if mask is not None:
@@ -247,8 +285,8 @@ class CalmLayer(nn.Module):
             self.receptive_field,
             self.periodic,
             mask,
-            still,
-            self._vicinity,
+            still and moved is None,  # what follows the state does not come again
+            self._vicinity if moved is None else None,
         )
 
     def where(self, queries: Tensor | None) -> Tensor:
@@ -284,6 +322,13 @@ class CalmLayer(nn.Module):
         if queries is not None:
             warn_outside_box(self._warned, "queries", queries, self.periodic)
         if neighbors is not None:
+            if self.offsets is not None:
+                raise InputError(
+                    "neighbors",
+                    expected="none, since the queries of this layer follow the state",
+                    got="some",
+                    fix="Leave them out.",
+                )
             check_neighbors(neighbors, points.shape[-2], where.shape[-2], lead)
 
 
@@ -291,6 +336,20 @@ def count_clouds(lead: tuple[int, ...], points: Tensor, queries: Tensor, mask: T
     """The batch where samples differ in points, queries or mask; else 1, and all samples are rows of one cloud."""
     own = points.ndim == 3 or queries.ndim == 3 or (mask is not None and mask.ndim == 2)
     return lead[0] if own else 1
+
+
+def all_as_one(
+    neighbors: Neighbors, points: Tensor, where: Tensor, clouds: int, num_points: int
+) -> tuple[
+    Int[Tensor, "query neighbor"], Bool[Tensor, "query neighbor"], Float[Tensor, "point dim"], Float[Tensor, "query dim"]
+]:
+    """Indices of neighbors, which of them are real, points and queries of all clouds, one cloud after the other."""
+    first = num_points * torch.arange(clouds, device=points.device)[:, None, None]
+    index = (neighbors.indices + first).flatten(0, 1)
+    valid = neighbors.valid.expand(clouds, -1, -1).flatten(0, 1)
+    points = points.expand(clouds, *points.shape[-2:]).flatten(0, 1)
+    where = where.expand(clouds, *where.shape[-2:]).flatten(0, 1)
+    return index, valid, points, where
 
 
 def without_masked(points: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -306,6 +365,15 @@ def rows_inside(x: Float[Tensor, "*batch point channel"], clouds: int) -> Float[
 
 def rows_first(y: Float[Tensor, "cloud query row channel"], lead: tuple[int, ...]) -> Float[Tensor, "*batch query channel"]:
     return y.transpose(1, 2).reshape(*lead, y.shape[1], y.shape[-1])
+
+
+def regrouped(x: Float[Tensor, "cloud point row channel"], clouds: int) -> Tensor:
+    """The samples as rows of one cloud, or as clouds of their own."""
+    if clouds == len(x):
+        return x
+    if clouds == 1:
+        return x.transpose(0, 1).flatten(1, 2)[None]
+    return x[0].unflatten(1, (clouds, -1)).transpose(0, 1).contiguous()
 
 
 def _mixing(channels: int, generator: torch.Generator | None) -> nn.Linear:

@@ -70,12 +70,14 @@ def predicted_peak(
     return process_bytes(live)
 
 
-def _neighbors(layers: Iterable[CalmLayer], cloud: Tensor, queries: Tensor, batch: int) -> tuple[Neighbors, ...]:
-    found = []
+def _neighbors(layers: Iterable[CalmLayer], cloud: Tensor, queries: Tensor, batch: int) -> tuple[Neighbors | None, ...]:
+    found: list[Neighbors | None] = []
     for layer in layers:
         where = queries if layer.queries is None else layer.queries
+        where = where if layer.offsets is None else where.new_empty(batch, *where.shape, device="meta")
         clouds = batch if 3 in (cloud.ndim, where.ndim) else 1
-        found.append(_lists(cloud, clouds, where.shape[-2], neighborhood_size(layer.receptive_field, cloud.shape[-2])))
+        lists = _lists(cloud, clouds, where.shape[-2], neighborhood_size(layer.receptive_field, cloud.shape[-2]))
+        found.append(lists if layer.offsets is None else None)  # where queries have moved is known to the layer alone
         cloud = where
     return tuple(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -22,6 +22,7 @@ from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.calm.learning.beside import latent_errors, losses_of, part_of
 from calm_pde.models.calm.learning.start import start_at_unit_variance
 from calm_pde.models.calm.memory import predicted_peak
+from calm_pde.models.calm.offsets import QueryOffsets
 from calm_pde.models.calm.place import Place
 from calm_pde.models.calm.processor import Processor
 from calm_pde.models.checks import (
@@ -96,6 +97,13 @@ class CalmPDE(Model):
             read = None if config.detail is None else self._detail(config.detail, generator)
             place = config.place and Place(config.place, self.periodic, bool(config.node_types), generator)
             self.detail = DetailPath(read, place, config.joined_channels, config.out_channels, generator)
+        self._let_queries_follow(generator)  # drawn last, so that all other weights are those of a model whose queries rest
+
+    def _let_queries_follow(self, generator: torch.Generator) -> None:
+        config = self.config
+        for layer, reach in zip(self.encoder, config.encoder.reach, strict=False):
+            if reach:
+                layer.offsets = QueryOffsets(layer.in_channels, config.dim, reach, config.kernel_width, generator)
 
     def _detail(self, detail: DetailConfig, generator: torch.Generator) -> CalmLayer:
         """The decoder's last layer but for what it reads and how far it sees."""
@@ -144,7 +152,7 @@ class CalmPDE(Model):
         detail = ("detail.read.mix", "detail.read.kernel.filters") if self.config.detail else ()
         place = ("detail.place.expand",) if self.config.place else ()
         joined = ("detail.write",) if detail or place else ()
-        return ("encoder.0.mix", "encoder.0.kernel.filters", last, *detail, *place, *joined)
+        return ("encoder.0.mix", "encoder.0.kernel.filters", "encoder.0.offsets", last, *detail, *place, *joined)
 
     def encode(
         self,
@@ -156,11 +164,16 @@ class CalmPDE(Model):
     ) -> tuple[Tensor, Tensor]:
         """Latent tokens z (batch, token, channel) of the values (batch, point, channel), and their positions p (token, dim).
 
+        Where the queries of the encoder's last layer follow the state (`config.encoder.reach`), each sample has positions of
+        its own: p is (batch, token, dim).
+
         Args:
             points: (point, dim), or (batch, point, dim) for one mesh per sample; unit coordinates.
             mask: (batch, point), True where a point is real; the others are never read.
             node_type: (point) or (batch, point), codes of `config.node_types`.
         """
+        if neighbors is not None:
+            self._check_rest("neighbors")
         if not seen_through():
             self._check_state(values, points, mask, node_type)
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
@@ -169,7 +182,7 @@ class CalmPDE(Model):
     def advance(
         self,
         z: Float[Tensor, "batch token channel"],
-        p: Float[Tensor, "token dim"],
+        p: Float[Tensor, "*sample token dim"],
         num_steps: int | None = None,
         times: Sequence[float] | None = None,
     ) -> Float[Tensor, "batch time token channel"]:
@@ -201,6 +214,8 @@ class CalmPDE(Model):
             start: the state that was encoded, which a model with a detail path sees once more, and one that is told boundary
                 distances too.
         """
+        if neighbors is not None:
+            self._check_rest("neighbors")
         self._require_start(start)
         if not seen_through():
             self._check_latent(zs, p, queries)
@@ -238,11 +253,13 @@ class CalmPDE(Model):
     ) -> CalmNeighbors:
         """The receptive fields of all layers for these points and queries (default: the points), to pass to encode and decode.
 
-        They hold until the query points move: find them anew after every optimizer step.
+        They hold until the query points move: find them anew after every optimizer step. A model whose query points follow
+        the state (`config.encoder.reach`) has none.
 
         Args:
             node_type: as in `encode`, for a model that is told boundary distances.
         """
+        self._check_rest("neighbors")
         path = self.detail
         if not seen_through():
             lead = check_mesh(points, queries, mask, self.config.dim, self.checked_dtype())
@@ -268,6 +285,7 @@ class CalmPDE(Model):
         node_type: Tensor | None = None,
     ) -> BakedCalm:
         """This model on one mesh for good, for fast inference; arguments as in `forward`."""
+        self._check_rest("bake")
         lead = check_mesh(points, queries, mask, self.config.dim, self.checked_dtype())
         check_node_type(node_type, self.config.node_types, points.expand(*(lead or (1,)), *points.shape[-2:]), mask)
         return BakedCalm(self, points, queries, mask, node_type)
@@ -276,7 +294,7 @@ class CalmPDE(Model):
         return predicted_peak(self, num_points, batch, num_steps, own_meshes=own_meshes)
 
     def query_points(self) -> list[OwnQueries]:
-        """Of all layers but the decoder's last."""
+        """Of all layers but the decoder's last; where they rest, if they follow the state."""
         return [
             OwnQueries(f"{part} {depth + 1}", f"{part}.{depth}", layer.queries, isinstance(layer.queries, torch.nn.Parameter))
             for part, layers in (("encoder", self.encoder), ("decoder", self.decoder))
@@ -294,6 +312,7 @@ class CalmPDE(Model):
         return self.encode(values, points, node_type=node_type)
 
     def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:
+        positions = positions.expand(len(z), -1, -1) if positions.ndim == 3 else positions
         zs = self.advance(z, positions, times=times)
         start = replace(start, values=start.values.expand(len(z), -1, -1))
         return self.decode(zs[:, 1:] if self.config.task == "steady" else zs, positions, queries, start=start)
@@ -356,6 +375,12 @@ class CalmPDE(Model):
         if not self.config.abilities.frame_to_frame:
             return super().following(states, points, mask, node_type)
         batch, time = states.shape[:2]
+        if self.config.encoder.follows_state:  # every frame has query points of its own
+            points = points.repeat_interleave(time, dim=0) if points.ndim == 3 else points
+            mask, node_type = (
+                told if told is None or told.ndim == 1 else told.repeat_interleave(time, dim=0) for told in (mask, node_type)
+            )
+            return self(states.flatten(0, 1), points, 1, mask=mask, node_type=node_type).unflatten(0, (batch, time)).squeeze(2)
         given = Frames(states, points, mask, node_type)
         z, p = self.latents(given)
         zs = self.advance(z.flatten(0, 1), p, 1)[:, 1].unflatten(0, (batch, time))
@@ -382,7 +407,10 @@ class CalmPDE(Model):
         return losses_of(self, stage, frames) if self.config.staged else super().stage_losses(stage, frames, draws)
 
     def latents(self, frames: Frames) -> tuple[Tensor, Tensor]:
-        """Tokens of all frames at once, (batch, time, token, channel), and their positions."""
+        """Tokens of all frames at once, (batch, time, token, channel), and their positions.
+
+        Where queries follow the state, those of the first frame hold for all of a sample's frames, as they do in a rollout.
+        """
         values, points, mask, kinds = frames
         if not seen_through():
             self._check_state(values[:, 0], points, mask, kinds)
@@ -424,6 +452,12 @@ class CalmPDE(Model):
         check_node_type(node_type, self.config.node_types, values, mask)
         warn_outside_box(self._warned, "points", points, self.periodic, mask)
 
+    def _check_rest(self, asked: Literal["bake", "neighbors"]) -> None:
+        if self.config.encoder.follows_state:
+            what = {"bake": "bake", "neighbors": "know its receptive fields before the state"}[asked]
+            fix = {"bake": "Use solve of the surrogate, or the model itself", "neighbors": "Call it without neighbors"}[asked]
+            raise self.refusal(asked, what, f"{fix}: its query points follow the state, by encoder.reach.")
+
     def _needs_start(self) -> bool:
         return self.detail is not None and (self.detail.read is not None or self.detail.bounded)
 
@@ -453,6 +487,7 @@ class CalmPDE(Model):
     def _check_latent(self, zs: Tensor, p: Tensor, queries: Tensor) -> None:
         dtype = self.checked_dtype()
         check_coordinates("p", p, self.config.dim, dtype)
+        check_one_per_sample("p", p, tuple(zs.shape[:1]), "zs")
         check_values("zs", zs, self.config.latent_channels, p.shape[-2], dtype)
         if zs.ndim != 4:
             raise InputError(

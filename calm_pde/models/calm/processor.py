@@ -14,7 +14,7 @@ from calm_pde.engine.plain import BlockWeights, ProcessorWeights, plain_attentio
 from calm_pde.engine.precision import autocast_type, full_precision
 from calm_pde.engine.stepping import INTEGRATORS, trajectory, walk
 from calm_pde.engine.transforms import seen_through
-from calm_pde.models.calm.attention import CombinedAttention, pairwise_squared_distances
+from calm_pde.geometry import squared_distances, wrap
 from calm_pde.nn.fourier import RandomFourierFeatures
 from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import PointwiseMLP, linear
@@ -69,6 +69,20 @@ DAMPINGS: dict[Damping, Callable[[int], nn.Module | None]] = {
 }
 
 
+class CombinedAttention(nn.Module):
+    """The weights of softmax(LN(HW^Q) LN(HW^K)ᵀ/√(head width) − ‖p_i − p_j‖²) HW^V per head, then one output map."""
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"to_qkv.weight": Matrices(parts=3)}
+
+    def __init__(self, width: int, heads: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_qkv = linear(width, 3 * width, generator)
+        self.norm_query = nn.LayerNorm(width // heads)
+        self.norm_key = nn.LayerNorm(width // heads)
+        self.to_out = linear(width, width, generator)
+
+
 class Block(nn.Module):
     """The weights of one block of ψ."""
 
@@ -110,8 +124,11 @@ class Processor(nn.Module):
         self.to_out = linear(width, channels, generator)
         self.damping = DAMPINGS[damping](channels)
 
-    def at(self, positions: Float[Tensor, "token dim"]) -> Dynamics:
-        """The rate of change as a function of the tokens; what depends on positions and weights alone is computed once."""
+    def at(self, positions: Float[Tensor, "*sample token dim"]) -> Dynamics:
+        """The rate of change as a function of the tokens, at positions that all samples share or that each has of its own.
+
+        What depends on positions and weights alone is computed once.
+        """
         minus_distances = -pairwise_squared_distances(positions, self.periodic)
         of_tokens, of_positions = self.to_in.weight.split([self.to_out.out_features, self.fourier.width], dim=1)
         place = nn.functional.linear(self.fourier(positions), of_positions, self.to_in.bias)
@@ -120,7 +137,7 @@ class Processor(nn.Module):
         return Dynamics(ProcessorWeights(place, minus_distances, of_tokens, out.weight, out.bias, blocks, damping), self.heads)
 
     def forward(
-        self, z: Float[Tensor, "batch token channel"], positions: Float[Tensor, "token dim"]
+        self, z: Float[Tensor, "batch token channel"], positions: Float[Tensor, "*sample token dim"]
     ) -> Float[Tensor, "batch token channel"]:
         return self.at(positions)(z)
 
@@ -145,3 +162,9 @@ class Dynamics:
         if autocast_type(z) is not None:
             return trajectory(self, z, times, integrator, substeps)
         return latent_states(self.weights, self.heads, z, walk(times, substeps), INTEGRATORS[integrator])
+
+
+def pairwise_squared_distances(
+    positions: Float[Tensor, "*sample token dim"], periodic: tuple[bool, ...]
+) -> Float[Tensor, "*sample token token"]:
+    return squared_distances(wrap(positions[..., :, None, :] - positions[..., None, :, :], periodic))

@@ -109,6 +109,19 @@ def test_what_is_laid_over_what():
     assert (train.feeding, train.batch_size, train.epochs, train.learning_rate, train.seed) == ("prefix", 3, 6, 0.125, 3)
 
 
+def test_an_edition_names_another_recipe():
+    """<problem>_<edition>, its size behind it; models that are not trained by recipes have none."""
+    small, paper = (setup("calm", "navier_stokes_2d", size, edition="1e-5").preset for size in ("small", "paper"))
+    assert (small, paper) == ("navier_stokes_2d_1e-5_small", "navier_stokes_2d_1e-5")
+    changed = suite(
+        data={"sample": SUITE["data"]["sample"] | {"problem": "navier_stokes_2d"}}, models={"calm": {"edition": "1e-5"}}
+    )
+    (trial, *_) = trials(changed, Path("out"))
+    assert trial.preset.startswith("navier_stokes_2d_1e-5")
+    with pytest.raises(ConfigError, match=r"edition: fno is not trained by recipes, so it has no 'plus'"):
+        setup("fno", "navier_stokes_2d", "small", edition="plus")
+
+
 def test_a_model_without_practice_is_told_where_it_belongs(monkeypatch):
     class Mine(FnoConfig):
         practice = Practice()

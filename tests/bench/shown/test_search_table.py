@@ -100,7 +100,7 @@ def test_it_stands_under_the_table_of_the_runs():
     lines = cells_of(text)
     assert [line[1].strip() for line in lines[:3]] == ["settings", "fast", "own, one seed"]
     assert lines[3][3:] == ["slow", "fast", "settled on "]
-    assert "- searched: ours, and of the rivals on each data set the 2 with the smallest validation error" in text
+    assert "- searched: ours, and on each data set the 2 rivals with the smallest validation error" in text
     told = list(csv.DictReader(io.StringIO(runs(table))))
     assert [(line["setting"], line["validation"]) for line in told] == [("fast", "0.13"), ("own, one seed", "0.13")]
     plain = {"sample": [row("first", "")]}

@@ -16,16 +16,20 @@ from tests.models.calm.learning.test_beside import MESHES, alone, built
 from tests.train.test_curriculum import MODEL
 from tests.train.test_objective import trainer
 
+SIZES = {"channels": (4, 6), "num_queries": (9, 4), "receptive_field": (0.3, 0.5), "temperature": (1.0, 0.1)}
 DETAIL = {"detail": {"channels": 3, "receptive_field": 0.2}}
+
+MOVING = {"encoder": {**SIZES, "reach": (0.5, 0.5)}}
 
 
 @MESHES
-@pytest.mark.parametrize("changes", [{}, DETAIL], ids=["plain", "detail"])
+@pytest.mark.parametrize("changes", [{}, DETAIL, MOVING], ids=["plain", "detail", "queries that follow"])
 def test_many_steps_at_once_are_steps_alone(make: Any, kinds: tuple[int, ...], changes: dict[str, Any]) -> None:
     frames = make()
     model = built(node_types=kinds, **changes)
-    if model.detail is not None:
-        torch.nn.init.normal_(model.detail.write.weight, generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    for weight in model.parameters():  # those that start at zero hide what they weigh
+        weight.data += 0.1 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
     values, points, mask, node_type = frames
     found = model.following(values, points, mask, node_type)
     for place in range(len(values)):
