@@ -14,7 +14,7 @@ from torch import Tensor
 
 import calm_pde as cp
 from calm_pde.models.calm.layer import CalmLayer
-from calm_pde.models.calm.processor import Processor
+from calm_pde.models.calm.processor.processor import Processor
 
 
 def layer(module: CalmLayer, x: Tensor, points: Tensor, queries: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -73,9 +73,9 @@ class _Evaluator:
         self.size = self.width // heads
         self.scale = self.size**-0.5
         self.norms = [block.norm() for block in weights.blocks if learns]
-        self.bias = for_heads(weights.minus_distances)
-        if learns and self.bias.ndim == 4:  # of each sample: once for all evaluations
-            self.bias = self.bias.expand(-1, heads, -1, -1).flatten(0, 1)
+        self.bias = for_heads(weights.nearness)
+        if learns and self.bias.ndim == 4:  # of each sample or head: once for all evaluations
+            self.bias = self.bias.expand(batch, heads, -1, -1).flatten(0, 1)
 
     def velocity(self, z: Tensor, record: _Record, number: int) -> Float[Tensor, "row channel"]:
         w = self.weights
@@ -219,10 +219,15 @@ class _Gradients:
             )
             for total, scales, shifts in zip(self.totals.blocks, self.scales, self.shifts, strict=True)
         )
-        minus_distances = self.logits.sum(dim=0)
-        if self.totals.minus_distances.ndim == 3:  # of each sample
-            minus_distances = self.logits.unflatten(0, (-1, self.evaluator.heads)).sum(dim=1)
-        return self.totals._replace(minus_distances=minus_distances, blocks=blocks).flat()
+        return self.totals._replace(nearness=self._nearness(), blocks=blocks).flat()
+
+    def _nearness(self) -> Tensor:
+        """Its gradient: that of the logits, summed over all that it is added to."""
+        shape = self.totals.nearness.shape
+        if len(shape) == 2:
+            return self.logits.sum(dim=0)
+        logits = self.logits.unflatten(0, (-1, self.evaluator.heads))
+        return logits.sum(dim=1) if len(shape) == 3 else logits.sum_to_size(shape)
 
 
 def _states(

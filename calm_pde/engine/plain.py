@@ -67,13 +67,14 @@ class BlockWeights(NamedTuple):
 
 
 class ProcessorWeights(NamedTuple):
-    """What ψ is made of, and A where it is damped; `place` and `minus_distances` hold all that depends on the positions.
+    """What ψ is made of, and A where it is damped; `place` and `nearness` hold all that depends on the positions.
 
-    Where each sample has positions of its own, these two have a batch axis in front.
+    Where each sample has positions of its own, these two have a batch axis in front. Nearness is what attention adds to its
+    logits, (token, token) for all heads alike, or (sample or 1, head, token, token).
     """
 
     place: Float[Tensor, "*sample token width"]
-    minus_distances: Float[Tensor, "*sample token token"]
+    nearness: Float[Tensor, "... token token"]
     into: Float[Tensor, "width channel"]
     out: Float[Tensor, "channel width"]
     out_bias: Float[Tensor, "channel"]
@@ -87,10 +88,10 @@ class ProcessorWeights(NamedTuple):
     @classmethod
     def grouped(cls, flat: tuple[Tensor, ...]) -> ProcessorWeights:
         """The inverse of `flat`."""
-        (place, minus_distances, into, out, out_bias), rest, size = flat[:5], flat[5:], len(BlockWeights._fields)
+        (place, nearness, into, out, out_bias), rest, size = flat[:5], flat[5:], len(BlockWeights._fields)
         count = len(rest) // size
         blocks = tuple(BlockWeights(*rest[size * block : size * (block + 1)]) for block in range(count))
-        return cls(place, minus_distances, into, out, out_bias, blocks, *rest[size * count :])
+        return cls(place, nearness, into, out, out_bias, blocks, *rest[size * count :])
 
 
 def velocity(
@@ -100,30 +101,30 @@ def velocity(
     passes through."""
     x = linear(z, weights.into) + weights.place
     for block in weights.blocks:
-        x = x + _attention(block, heads, x, weights.minus_distances)
+        x = x + _attention(block, heads, x, weights.nearness)
         x = x + linear(gelu(linear(x, block.expand, block.expand_bias)), block.reduce, block.reduce_bias)
     rate = linear(x, weights.out, weights.out_bias)
     return rate if weights.damping is None else rate - linear(z, weights.damping)
 
 
-def for_heads(minus_distances: Float[Tensor, "*sample token token"]) -> Tensor:
+def for_heads(nearness: Float[Tensor, "... token token"]) -> Tensor:
     """As attention adds them to its logits (batch, head, token, token)."""
-    return minus_distances if minus_distances.ndim == 2 else minus_distances[:, None]
+    return nearness[:, None] if nearness.ndim == 3 else nearness
 
 
 def _attention(
     block: BlockWeights,
     heads: int,
     x: Float[Tensor, "batch token width"],
-    minus_distances: Float[Tensor, "*sample token token"],
+    nearness: Float[Tensor, "... token token"],
 ) -> Float[Tensor, "batch token width"]:
-    """softmax(LN(x W^Q) LN(x W^K)ᵀ/√(head width) − ‖p_i − p_j‖²) x W^V per head, then one output map."""
+    """softmax(LN(x W^Q) LN(x W^K)ᵀ/√(head width) + nearness) x W^V per head, then one output map."""
     query, key, value = linear(x, block.qkv, block.qkv_bias).unflatten(-1, (3, heads, -1)).unbind(dim=2)
     size = query.shape[-1:]
     query = layer_norm(query, size, block.query_scale, block.query_shift)
     key = layer_norm(key, size, block.key_scale, block.key_shift)
     by_head = (query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
-    heard = scaled_dot_product_attention(*by_head, attn_mask=for_heads(minus_distances)).transpose(1, 2).flatten(2)
+    heard = scaled_dot_product_attention(*by_head, attn_mask=for_heads(nearness)).transpose(1, 2).flatten(2)
     return linear(heard, block.out, block.out_bias)
 
 

@@ -21,3 +21,11 @@ class RandomFourierFeatures(nn.Module):
 
     def forward(self, d: Float[Tensor, "*axes dim"]) -> Float[Tensor, "*axes feature"]:
         return fourier_features(d, self.frequencies)
+
+
+def box_frequencies(
+    periodic: tuple[bool, ...], width: int, std: float, generator: torch.Generator | None
+) -> Float[Tensor, "dim frequency"]:
+    """width/2 frequencies from N(0, std²), whole numbers along periodic axes, so that features of them are periodic there."""
+    drawn = std * torch.randn(len(periodic), width // 2, generator=generator)
+    return torch.where(torch.tensor(periodic)[:, None], drawn.round(), drawn)

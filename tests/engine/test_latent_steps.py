@@ -7,17 +7,20 @@ import torch
 
 from calm_pde.engine import latent_steps
 from calm_pde.engine.stepping import INTEGRATORS, trajectory
-from calm_pde.models.calm.processor import DAMPINGS, Damping, Processor
+from calm_pde.models.calm.processor.damping import Damping
+from calm_pde.models.calm.processor.processor import Positions, Processor
 from tests.clouds import random_cloud, relative_error
 
 TOKENS, CHANNELS = 5, 6
 
 
-def setting(batch: int, damping: Damping = "none", own: bool = False) -> tuple[Processor, torch.Tensor, torch.Tensor]:
+def setting(
+    batch: int, damping: Damping = "none", own: bool = False, known: Positions = "absolute"
+) -> tuple[Processor, torch.Tensor, torch.Tensor]:
     """ψ, a state, and positions that its samples share or that each has of its `own`."""
     generator = torch.Generator().manual_seed(0)
     sizes = {"width": 16, "heads": 4, "blocks": 2, "fourier_width": 8, "fourier_std": 1.0}
-    processor = Processor(CHANNELS, 2, (True, False), **sizes, damping=damping, generator=generator).double()
+    processor = Processor(CHANNELS, 2, (True, False), **sizes, damping=damping, positions=known, generator=generator).double()
     for parameter in processor.parameters():  # scales that are not 1, shifts that are not 0
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
     z = random_cloud(batch * TOKENS, CHANNELS).view(batch, TOKENS, CHANNELS) - 0.5
@@ -25,7 +28,9 @@ def setting(batch: int, damping: Damping = "none", own: bool = False) -> tuple[P
     return processor, z.requires_grad_(), (positions if own else positions[0]).clone().requires_grad_()
 
 
-@pytest.mark.parametrize("damping", DAMPINGS)
+@pytest.mark.parametrize(
+    ("damping", "known"), [("none", "absolute"), ("diagonal", "absolute"), ("none", "relative"), ("full", "both")]
+)
 @pytest.mark.parametrize("together", [1, 12, 2048], ids=["each alone", "a few", "all"])
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own positions"])
 @pytest.mark.parametrize("batch", [1, 3])
@@ -39,10 +44,10 @@ def setting(batch: int, damping: Damping = "none", own: bool = False) -> tuple[P
     ],
     ids=str,
 )
-def test_states_and_gradients_equal_the_formula(integrator, substeps, times, batch, own, together, damping, monkeypatch):
+def test_states_and_gradients_equal_the_formula(integrator, substeps, times, batch, own, known, together, damping, monkeypatch):
     """Every weight, the start and the positions; side steps, several stages, and gradients in several portions."""
     monkeypatch.setattr(latent_steps, "_TOGETHER", together)
-    processor, z, positions = setting(batch, damping, own)
+    processor, z, positions = setting(batch, damping, own, known)
     inputs = [z, positions, *processor.parameters()]
     results = []
     for states in (
@@ -92,10 +97,10 @@ def test_weights_without_damping_are_those_they_were():
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own positions"])
-@pytest.mark.parametrize("damping", DAMPINGS)
+@pytest.mark.parametrize(("damping", "known"), [("none", "absolute"), ("diagonal", "relative"), ("full", "both")])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_without_gradients_the_states_are_the_same(batch, damping, own):
-    processor, z, positions = setting(batch, damping, own)
+def test_without_gradients_the_states_are_the_same(batch, damping, own, known):
+    processor, z, positions = setting(batch, damping, own, known)
     dynamics = processor.at(positions)
     with torch.no_grad():
         found = dynamics.trajectory(z, [1.0, 1.5, 4.0], "heun", 1)

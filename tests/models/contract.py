@@ -117,6 +117,13 @@ CASES: list[Case] = [
     ),
     Case("calm", merged(_CALM, {"dim": 1, "processor": {"damping": "diagonal"}}), any_time=True, unfelt=("norm_key.bias",)),
     Case("calm", merged(_CALM, {"dim": 2, "processor": {"damping": "full"}}), any_time=True, unfelt=("norm_key.bias",)),
+    Case(
+        "calm",
+        merged(_CALM, {"dim": 2, "processor": {"positions": "relative"}}),
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
     Case("calm", _CALM | {"dim": 3} | _PLACE, any_time=True, stirred=True, unfelt=("norm_key.bias",)),
     Case(
         "calm",

@@ -13,7 +13,8 @@ from calm_pde.geometry import periodic_axes
 from calm_pde.models.calm.learning.beside import STAGES
 from calm_pde.models.calm.practice import PRACTICE
 from calm_pde.models.calm.presets import PRESETS
-from calm_pde.models.calm.processor import Damping
+from calm_pde.models.calm.processor.damping import Damping
+from calm_pde.models.calm.processor.processor import Positions
 from calm_pde.models.contract import Abilities, Mesh, ModelConfig
 from calm_pde.models.practice import Practice
 from calm_pde.nn.query_points import Spread
@@ -107,6 +108,8 @@ class ProcessorConfig(Config):
     """The transformer over latent tokens; `width` defaults to twice the latent channels.
 
     Args:
+        positions: how tokens know where they are: `absolute` (the paper), by Fourier features of their positions; `relative`,
+            by what attention adds for the displacement of two tokens, alike everywhere; or `both`. See `RelativePositions`.
         damping: dz/dt = ψ(z) − Az with a learned symmetric A ⪰ 0 for long rollouts, one rate per channel or `full`, see
             `DiagonalDamping`; none in the paper.
     """
@@ -116,6 +119,7 @@ class ProcessorConfig(Config):
     blocks: PositiveInt = 2
     fourier_width: Annotated[int, Field(ge=2, multiple_of=2)] = 64
     fourier_std: PositiveFloat = 6.0
+    positions: Positions = "absolute"
     damping: Damping = "none"
 
 

@@ -24,7 +24,7 @@ from calm_pde.models.calm.learning.start import start_at_unit_variance
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.offsets import QueryOffsets
 from calm_pde.models.calm.place import Place
-from calm_pde.models.calm.processor import Processor
+from calm_pde.models.calm.processor.processor import Processor
 from calm_pde.models.checks import (
     check_coordinates,
     check_finite,
@@ -85,6 +85,7 @@ class CalmPDE(Model):
                 blocks=config.processor.blocks,
                 fourier_width=config.processor.fourier_width,
                 fourier_std=config.processor.fourier_std,
+                positions=config.processor.positions,
                 damping=config.processor.damping,
                 generator=generator,
             )

@@ -9,6 +9,7 @@ from calm_pde.engine.fourier import fourier_features
 from calm_pde.engine.receptive_fields import Neighbors, receptive_field
 from calm_pde.geometry import inside, squared_distances, wrap
 from calm_pde.models.calm.config import PlaceConfig
+from calm_pde.nn.fourier import box_frequencies
 from calm_pde.nn.pointwise import linear
 from calm_pde.types import Bool, Float, Int, Tensor
 
@@ -35,9 +36,8 @@ class Place(nn.Module):
     ) -> None:
         super().__init__()
         self.periodic, self.bounded, self.scale = periodic, bounded, config.scale
-        drawn = config.fourier_std * torch.randn(len(periodic), config.fourier_width // 2, generator=generator)
-        whole = torch.tensor(periodic)[:, None]
-        self.register_buffer("frequencies", torch.where(whole, drawn.round(), drawn))
+        frequencies = box_frequencies(periodic, config.fourier_width, config.fourier_std, generator)
+        self.register_buffer("frequencies", frequencies)
         known = config.fourier_width + periodic.count(False) + bounded
         self.expand = linear(known, config.width, generator)
         self.reduce = linear(config.width, config.channels, generator)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import calm_pde as cp
 from calm_pde.models import MODELS
-from calm_pde.models.calm.processor import Processor
+from calm_pde.models.calm.processor.processor import Processor
 from tests import oracle
 from tests.clouds import grid, random_cloud, relative_error
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from calm_pde.engine.stepping import INTEGRATORS
-from calm_pde.models.calm.processor import DAMPINGS, Processor
+from calm_pde.models.calm.processor.damping import DAMPINGS
+from calm_pde.models.calm.processor.processor import Processor
 from calm_pde.nn.matrices import Matrices
 from calm_pde.train.optimizers.adamw import decays
 from tests import oracle

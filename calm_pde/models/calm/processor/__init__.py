@@ -1,0 +1,1 @@
+"""The processor: how latent tokens change in time."""
