@@ -162,20 +162,36 @@ def recipe_names() -> list[str]:
 
 def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
     """A shipped recipe by name, or a YAML file, with changes laid over it."""
+    content = _content(name)
+    try:
+        return Recipe.model_validate(merged({"name": Path(name).stem if _is_file(name) else name} | content, changes or {}))
+    except ConfigError as error:
+        raise ConfigError(f"recipe {name}: {error}") from None
+
+
+def _content(name: str, likenesses: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What a recipe says; one that is `like` a shipped one says only what differs from it."""
     path = Path(name)
-    if path.suffix in (".yaml", ".yml"):
+    if _is_file(name):
         if not path.is_file():
             raise ConfigError(f"recipe: there is no file {name}. Shipped recipes: {', '.join(recipe_names())}.")
-        text, name = yaml_text(path), path.stem
+        text = yaml_text(path)
     elif name in recipe_names():
         text = _shipped().joinpath(f"{name}.yaml").read_text()
     else:
         raise ConfigError(f"recipe: there is no {name!r}. {suggestion(name, recipe_names())} A file of your own ends in .yaml.")
     content = yaml_mapping(text, path, "data, model and train")
-    try:
-        return Recipe.model_validate(merged({"name": name} | content, changes or {}))
-    except ConfigError as error:
-        raise ConfigError(f"recipe {path}: {error}") from None
+    like = content.pop("like", None)
+    if like is None:
+        return content
+    if like not in recipe_names() or like in likenesses:
+        known = suggestion(str(like), [known for known in recipe_names() if known != name])
+        raise ConfigError(f"recipe {name}: like: expected the name of another shipped recipe, got {like!r}. {known}")
+    return merged(_content(like, (*likenesses, name)), content)
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).suffix in (".yaml", ".yml")
 
 
 def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:

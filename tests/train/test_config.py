@@ -47,7 +47,38 @@ def test_recipes_are_whole(name: str) -> None:
     MODELS[kind].preset(preset, **model)
     if recipe.data.generate is not None:
         PROBLEMS[recipe.data.generate.kind](**recipe.data.generate.problem)
-    assert recipe.data.file == Path("data") / f"{name}.h5"
+    assert recipe.data.file == Path("data") / f"{name.replace('_plus', '')}.h5"
+
+
+@pytest.mark.parametrize("size", ["", "_small"])
+@pytest.mark.parametrize("problem", PAPER)
+def test_every_problem_has_a_plus_recipe_on_the_same_data(problem: str, size: str) -> None:
+    """It says what differs from the recipe that it is like; the settings of the paper's stay what they are."""
+    if f"{problem}{size}" not in recipe_names():
+        pytest.skip("has no small twin")
+    plain, plus = load_recipe(f"{problem}{size}"), load_recipe(f"{problem}_plus{size}")
+    assert plus.data == plain.data
+    assert (plain.train.optimizer, plus.train.optimizer) == ("adamw", "muon")
+    assert plus.train.batch_size == plain.train.batch_size
+    configs = [
+        MODELS["calm"].preset(one["preset"], **{k: v for k, v in one.items() if k not in ("kind", "preset")})
+        for one in (plain.model, plus.model)
+    ]
+    assert (configs[0].spread, configs[1].spread) == ("random", "even")
+
+
+def test_a_recipe_may_be_like_a_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("like: burgers_1d_plus_small\ntrain: {epochs: 3}\nmodel: {encoder: {temperature: [0.5, 0.5, 0.5]}}\n")
+    mine, like, first = load_recipe(str(path)), load_recipe("burgers_1d_plus_small"), load_recipe("burgers_1d_small")
+    assert mine.name == "mine"
+    assert (mine.train.epochs, like.train.epochs) == (3, 16)
+    assert mine.train.model_copy(update={"epochs": 16}) == like.train
+    assert mine.model["encoder"] == like.model["encoder"] | {"temperature": [0.5, 0.5, 0.5]}
+    assert like.train.growth == first.train.growth == "linear"
+    path.write_text("like: burgers_1d_smal\n")
+    with pytest.raises(ConfigError, match=r"like: expected the name of another shipped recipe, got 'burgers_1d_smal'.*small"):
+        load_recipe(str(path))
 
 
 def test_every_generated_set_has_a_small_twin() -> None:

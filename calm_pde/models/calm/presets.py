@@ -112,3 +112,26 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
     },
 }
+
+_ALIKE_EVERYWHERE: dict[str, Any] = {
+    "spread": "even",
+    "learnable_queries": False,
+    "modulation": False,
+    "processor": {"positions": "relative"},
+}
+"""For equations without a place of their own in a periodic box: the model commutes with the translations of its lattices."""
+
+_ON_MESHES: dict[str, Any] = {"spread": "even"}
+
+PRESETS |= {
+    f"{name}_plus": PRESETS[name] | changes
+    for name, changes in {
+        "burgers_1d": _ALIKE_EVERYWHERE,
+        "navier_stokes_2d": _ALIKE_EVERYWHERE,
+        "compressible_3d": _ALIKE_EVERYWHERE,
+        "airfoil_2d": _ON_MESHES,
+        "cylinder_2d": _ON_MESHES,
+        "steady_airfoil": _ON_MESHES,
+        "elasticity": _ON_MESHES,
+    }.items()
+}
