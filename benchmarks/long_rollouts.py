@@ -16,6 +16,7 @@ import numpy as np
 
 import calm_pde as cp
 from benchmarks.measure import RESULTS, report
+from calm_pde.data.generate import problem_of
 from calm_pde.errors import TrainingRangeWarning
 from calm_pde.metrics.scores import Evaluation
 from calm_pde.records.trajectory import SPLITS
@@ -39,10 +40,7 @@ class Found(NamedTuple):
 
 
 def main() -> None:
-    runs = [Path(name) for name in sys.argv[1:]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingRangeWarning)
-        found = [beyond(run) for run in runs]
+    found = [beyond(Path(name)) for name in sys.argv[1:]]
     draw(found)
     report("long_rollouts", list(table(found)))
 
@@ -50,16 +48,18 @@ def main() -> None:
 def beyond(run: Path) -> Found:
     """A run solved on its own test split, and measured on a longer twin of its data."""
     surrogate = cp.Surrogate.load(run)
-    file, _ = data_of(surrogate, run)
-    finite, tried, largest = followed(surrogate, file)
-    return Found(
-        run.name, finite, tried, largest, len(file.description.times) - 1, cp.evaluate(surrogate, longer(surrogate, file))
-    )
+    file, stride = data_of(surrogate, run)
+    horizon = (len(file.description.times) - 1) // stride
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingRangeWarning)
+        finite, tried, largest = followed(surrogate, file, TIMES_LONGER * horizon)
+        evaluation = cp.evaluate(surrogate, longer(surrogate, file))
+    return Found(run.name, finite, tried, largest, horizon, evaluation)
 
 
-def followed(surrogate: cp.Surrogate, file: cp.DataFile) -> tuple[int, int, float]:
-    """How many test trajectories stay finite, of how many, and how large the largest becomes."""
-    times = surrogate.translator.spacing * np.arange(1, frames_beyond(file))
+def followed(surrogate: cp.Surrogate, file: cp.DataFile, frames: int) -> tuple[int, int, float]:
+    """How many test trajectories stay finite over so many frames, of how many, and how large the largest becomes."""
+    times = surrogate.translator.spacing * np.arange(1, frames + 1)
     finite, sizes, chosen = 0, [0.0], [int(sample) for sample in np.flatnonzero(file.splits == SPLITS.index("test"))]
     for sample in chosen:
         trajectory = file.trajectory(sample)
@@ -80,14 +80,12 @@ def longer(surrogate: cp.Surrogate, file: cp.DataFile) -> Path:
     path = file.path.with_name(f"{file.path.stem}_{TIMES_LONGER}_times.h5")
     if not path.exists():
         made: dict[str, Any] = surrogate.description.provenance["recipe"]["data"]["generate"]
-        settings = made["problem"] | {"frames": frames_beyond(file)}
+        settings = made["problem"] | {"frames": TIMES_LONGER * (len(file.description.times) - 1) + 1}
+        duration = getattr(problem_of(made["kind"], made["problem"]), "duration", None)
+        if duration is not None:  # frames divide it; other problems tell the time between frames
+            settings["duration"] = TIMES_LONGER * duration
         cp.generate(made["kind"], path, samples=SAMPLES, seed=made["seed"] + 1, **settings)
     return path
-
-
-def frames_beyond(file: cp.DataFile) -> int:
-    """Frames up to so many horizons, the first included."""
-    return TIMES_LONGER * (len(file.description.times) - 1) + 1
 
 
 def curve(one: Found) -> np.ndarray:

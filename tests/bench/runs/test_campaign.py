@@ -189,12 +189,18 @@ def test_a_suite_with_everything_small(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", suite_names())
 def test_every_suite_runs_small_for_two_steps(tmp_path, name):
-    """All models of all suites on tiny data, measured; nothing fails."""
-    made = SuiteJob(load_suite(name), tmp_path, Console(), small=True, steps=2)
+    """All models of all suites on tiny data, measured; nothing fails. Ablations meet the first of their data sets alone."""
+    suite = load_suite(name)
+    if name == "plus_ablations":
+        first = next(iter(suite.data))
+        models = {model: entry for model, entry in suite.models.items() if not entry.data or first in entry.data}
+        models = {model: entry.model_copy(update={"data": ()}) for model, entry in models.items()}
+        suite = suite.model_copy(update={"data": {first: suite.data[first]}, "models": models})
+    made = SuiteJob(suite, tmp_path, Console(), small=True, steps=2)
     made.run()
     found = made.campaign.found()
     assert {key: one for key, one in found.items() if not isinstance(one, Result)} == {}
-    assert all(one.steps == 2 for one in found.values())
+    assert {one.steps for one in found.values()} <= {2, 3}  # three stages take a step each
 
 
 def test_an_impossible_number_of_steps_is_told(tmp_path):
