@@ -129,9 +129,10 @@ def test_leading_axes_are_rows_of_their_sample(lead, own_meshes):
         assert relative_error(y[place], alone) < 1e-12
 
 
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["a direction", "every entry"])
 @pytest.mark.parametrize("switch", ["plain", "distance kernel", "1/M weighting"])
 @pytest.mark.parametrize("external", [False, True], ids=["learned", "external"])
-def test_gradients(external, switch):
+def test_gradients(external, switch, whole):
     """With respect to features, points, queries, modulation and all kernel weights, at neighbors that stay the same."""
     layer = build(2, (True, False), external, **SWITCHES[switch]).double()
     perturb(layer)
@@ -148,7 +149,7 @@ def test_gradients(external, switch):
     dummy = queries if queries is not None else torch.zeros(1, dtype=torch.float64)
     inputs = [x, points, dummy, *(parameter.detach() for parameter in layer.parameters())]
     assert {"mix.weight", "bias"} <= set(names)
-    assert torch.autograd.gradcheck(output, [value.clone().requires_grad_() for value in inputs])
+    assert torch.autograd.gradcheck(output, [value.clone().requires_grad_() for value in inputs], fast_mode=not whole)
 
 
 def test_every_parameter_gets_a_gradient():

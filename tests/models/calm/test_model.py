@@ -156,7 +156,8 @@ def test_one_path_for_all_dimensions_with_gradient_to_every_parameter(dim):
     assert {name: grad for name, grad in learned.items() if grad is None or float(grad.abs().max()) < 1e-6} == {}
 
 
-def test_gradients_of_the_whole_model():
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["a direction", "every entry"])
+def test_gradients_of_the_whole_model(whole):
     narrow = {"channels": (2,), "num_queries": (3,), "receptive_field": (0.5,), "temperature": (1.0,)}
     model = perturbed(small(encoder=narrow, kernel_width=3, fourier_width=4).build()).double()
     points, queries = random_cloud(6, 2), random_cloud(3, 2, seed=1)
@@ -169,7 +170,7 @@ def test_gradients_of_the_whole_model():
         return torch.func.functional_call(model, dict(zip(names, moved, strict=True)), (values, points, 1, queries), keywords)
 
     inputs = [random_cloud(6, 2, seed=2)[None], *(parameters[name].detach() for name in names)]
-    assert torch.autograd.gradcheck(output, [value.clone().requires_grad_() for value in inputs])
+    assert torch.autograd.gradcheck(output, [value.clone().requires_grad_() for value in inputs], fast_mode=not whole)
 
 
 @given(seed=st.integers(0, 2**31), ties=st.booleans())
