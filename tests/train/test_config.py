@@ -60,11 +60,12 @@ def test_every_problem_has_a_plus_recipe_on_the_same_data(problem: str, size: st
     assert plus.data == plain.data
     assert (plain.train.optimizer, plus.train.optimizer) == ("adamw", "muon")
     assert plus.train.batch_size == plain.train.batch_size
-    configs = [
-        MODELS["calm"].preset(one["preset"], **{k: v for k, v in one.items() if k not in ("kind", "preset")})
-        for one in (plain.model, plus.model)
-    ]
-    assert (configs[0].spread, configs[1].spread) == ("random", "even")
+    settings = [{name: value for name, value in one.model.items() if name not in ("kind", "preset")} for one in (plain, plus)]
+    presets = [one.model["preset"] for one in (plain, plus)]
+    old, new = (MODELS["calm"].preset(name, **given) for name, given in zip(presets, settings, strict=True))
+    on_grid = problem.split("_")[0] in ("burgers", "navier", "compressible")
+    assert (old.processor.positions, new.processor.positions) == ("absolute", "relative" if on_grid else "absolute")
+    assert (old.modulation, new.modulation) == (True, not on_grid)
 
 
 def test_a_recipe_may_be_like_a_shipped_one(tmp_path: Path) -> None:

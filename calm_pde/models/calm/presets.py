@@ -121,17 +121,4 @@ _ALIKE_EVERYWHERE: dict[str, Any] = {
 }
 """For equations without a place of their own in a periodic box: the model commutes with the translations of its lattices."""
 
-_ON_MESHES: dict[str, Any] = {"spread": "even"}
-
-PRESETS |= {
-    f"{name}_plus": PRESETS[name] | changes
-    for name, changes in {
-        "burgers_1d": _ALIKE_EVERYWHERE,
-        "navier_stokes_2d": _ALIKE_EVERYWHERE,
-        "compressible_3d": _ALIKE_EVERYWHERE,
-        "airfoil_2d": _ON_MESHES,
-        "cylinder_2d": _ON_MESHES,
-        "steady_airfoil": _ON_MESHES,
-        "elasticity": _ON_MESHES,
-    }.items()
-}
+PRESETS |= {f"{name}_plus": PRESETS[name] | _ALIKE_EVERYWHERE for name in ("burgers_1d", "navier_stokes_2d", "compressible_3d")}
