@@ -7,7 +7,7 @@ import json
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,19 @@ class Trainer:
 
     Args:
         force: resume although data or settings differ from the checkpoint's.
+        clock: by which the seconds of a training are counted.
     """
 
-    def __init__(self, recipe: Recipe, run: str | Path, show: Show, *, force: bool = False) -> None:
-        self.recipe, self.config, self.run, self.show = recipe, recipe.train, Path(run), show
+    def __init__(
+        self,
+        recipe: Recipe,
+        run: str | Path,
+        show: Show,
+        *,
+        force: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.recipe, self.config, self.run, self.show, self.clock = recipe, recipe.train, Path(run), show, clock
         self.processes = Processes()
         make_folder(self.run)
         data = recipe.data
@@ -82,7 +91,7 @@ class Trainer:
         self.queries = QueryRecord()
         self._signals = StopSignals()
         self._leaving: int | None = None
-        self._begun = time.perf_counter()
+        self._begun = self.clock()
         self._resume(force)
         if not self.queries.epochs:
             self.queries.add(self.position.epoch, self._kept_weights())
@@ -101,13 +110,13 @@ class Trainer:
     @property
     def seconds(self) -> float:
         """Of the training so far."""
-        return self.position.seconds + time.perf_counter() - self._begun
+        return self.position.seconds + self.clock() - self._begun
 
     def fit(self) -> Path:
         """Train to the end; the folder of the surrogate that was best on the validation split."""
         with threads(self.config.threads):
             self.show.begin(self)
-            self._begun = time.perf_counter()
+            self._begun = self.clock()
             with self._signals:
                 while self.position.epoch < self.config.epochs:
                     self._epoch()
@@ -370,7 +379,7 @@ class Trainer:
         self.show.resumed(self)
 
     def _count_time(self) -> None:
-        self.position.seconds, self._begun = self.seconds, time.perf_counter()
+        self.position.seconds, self._begun = self.seconds, self.clock()
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.model.state_dict().items()}

@@ -71,7 +71,7 @@ def test_a_file_that_does_not_fit_the_recipe_is_named(capsys, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     main(["generate", "burgers", "--points", "64", "--frames", "3", "--duration", "0.02", "--samples", "10", "--out", "b.h5"])
     with pytest.raises(SystemExit):
-        main(["train", "navier_stokes_2d_demo", "--data.file", "b.h5"])
+        main(["train", "navier_stokes_2d_small", "--data.file", "b.h5"])
     assert "navier_stokes_2d is 2-D, and b.h5 is 1-D" in capsys.readouterr().err
 
 

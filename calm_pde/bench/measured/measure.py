@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
+from calm_pde.bench.measured.clock import clock
 from calm_pde.bench.measured.memory import peak_of
 from calm_pde.bench.measured.process import answer_of
 from calm_pde.config import Config
@@ -60,11 +60,11 @@ def _measured(surrogate: Surrogate, recipe: Recipe, run: Path) -> Measured:
     windows = whole_windows(min(BATCH, len(data)), data.num_frames)
     batch = for_surrogate(surrogate, data, next(iter(data.batches(grouped(windows, BATCH)))))
     peak = peak_of(lambda: answers(surrogate, batch))
-    taken = []
+    taken, now = [], clock(recipe.train.threads)
     for _ in range(REPEATS):
-        start = time.perf_counter()
+        start = now()
         answers(surrogate, batch)
-        taken.append(time.perf_counter() - start)
+        taken.append(now() - start)
     return Measured(
         inference_seconds=statistics.median(taken) / len(batch),
         inference_bytes=peak,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
+from calm_pde.bench.measured.clock import clock
 from calm_pde.bench.runs.trials import Length, Trial
 from calm_pde.config import Config, differences
 from calm_pde.errors import CalmError
@@ -75,7 +75,7 @@ def allowance(trial: Trial) -> Allowance:
     """Times a few steps on the real data and chooses the length of the training."""
     recipe = _with(trial.recipe, {"epochs": _PROBE_EPOCHS, "stages": ()})
     with tempfile.TemporaryDirectory() as folder, threads(recipe.train.threads):
-        trainer = Trainer(recipe, Path(folder) / "run", Show(Console(quiet=True)))
+        trainer = Trainer(recipe, Path(folder) / "run", Show(Console(quiet=True)), clock=clock(recipe.train.threads))
         probes = [probe for span in trainer.schedule.spans for probe in _probes(trainer, span)]
         validation = _seconds_of_validation(trainer)
         stages = [_mean_seconds(trainer, span, probes) for span in trainer.schedule.spans]
@@ -154,19 +154,19 @@ def _seconds_of_step(trainer: Trainer, epoch: int) -> float:
     groups = trainer.groups(epoch)
     taken = []
     for turn in range(_REPEATS + 1):
-        start = time.perf_counter()
+        start = trainer.clock()
         for batch, weight in trainer.batches([groups[turn % len(groups)]]):
             trainer.step(batch, weight)
-        taken.append(time.perf_counter() - start)
+        taken.append(trainer.clock() - start)
     return statistics.median(taken[1:])
 
 
 def _seconds_of_validation(trainer: Trainer) -> float:
     if trainer.held is None:
         return 0.0
-    start = time.perf_counter()
+    start = trainer.clock()
     trainer.validate()
-    return time.perf_counter() - start
+    return trainer.clock() - start
 
 
 def _mean_seconds(trainer: Trainer, span: Span, probes: list[Probe]) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from calm_pde.bench.measured.clock import CLOCK, ClockShow
+from calm_pde.bench.measured.clock import CLOCK, ClockShow, clock
 from calm_pde.bench.measured.measure import Measured, measured
 from calm_pde.bench.measured.process import last_words
 from calm_pde.bench.measured.result import Failure, Outcome, Result, Validated, load, save
@@ -140,7 +140,7 @@ class Campaign:
         allowance = allowance_of(trial, self._allowance(trial))
         show = ClockShow(self.console, run)
         try:
-            Trainer(allowance.recipe, run, show).fit()
+            Trainer(allowance.recipe, run, show, clock=clock(trial.recipe.train.threads)).fit()
         finally:
             show.close()
         surrogate = Surrogate.load(run)

@@ -153,7 +153,8 @@ class CalmPDE(Model):
         detail = ("detail.read.mix", "detail.read.kernel.filters") if self.config.detail else ()
         place = ("detail.place.expand",) if self.config.place else ()
         joined = ("detail.write",) if detail or place else ()
-        return ("encoder.0.mix", "encoder.0.kernel.filters", "encoder.0.offsets", last, *detail, *place, *joined)
+        offsets = () if self.encoder[0].offsets is None else ("encoder.0.offsets",)
+        return ("encoder.0.mix", "encoder.0.kernel.filters", *offsets, last, *detail, *place, *joined)
 
     def encode(
         self,
