@@ -70,7 +70,7 @@ class Header(Spelling):
 
 def header_of(description: Description) -> Header:
     provenance = json.loads(json.dumps(description.provenance, default=str))
-    version = 2 if any((description.signals, description.prescribed, description.symmetries)) else 1
+    version = 2 if any((description.signals, description.units, description.prescribed, description.symmetries)) else 1
     return Header(**description.spelled, version=version, shared_mesh=description.shared_mesh, provenance=provenance)
 
 

@@ -20,6 +20,8 @@ class Batch:
         points: in unit coordinates; with a batch axis where each trajectory has its own mesh.
         mask: True where a point is real, where meshes differ in size; None where all points are.
         node_type: the data file's code of each point, (point,) or (batch, point).
+        signal_times: of the knots of the signals, in frames from each window's own start, so that some may be negative; rows
+            with fewer knots than others end with repetitions of their last value, a frame apart.
         samples: which trajectory of the file each entry is.
         starts: the first frame of each window.
     """
@@ -33,6 +35,8 @@ class Batch:
     node_type: Int[Tensor, "..."] | None = None
     features: Float[Tensor, "batch point feature"] | None = None
     parameters: Float[Tensor, "batch parameter"] | None = None
+    signals: Float[Tensor, "batch knot signal"] | None = None
+    signal_times: Float[Tensor, "batch knot"] | None = None
 
     def __len__(self) -> int:
         return len(self.fields)

@@ -25,11 +25,20 @@ class Field(Config):
         return f"{self.name} [{self.unit}]" if self.unit else self.name
 
 
+class Prescribed(Config):
+    """A field that is known in advance at all times where points have one of these node types, and so given, not predicted."""
+
+    field: str
+    node_types: tuple[int, ...] = ()
+    """Everywhere where none is named."""
+
+
 class Spelling(Config):
     """A description as a file says it; of the names that came after the first files it tells only where there are some."""
 
     signals: tuple[str, ...] = ()
-    prescribed: tuple[str, ...] = ()
+    units: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
+    prescribed: tuple[Prescribed, ...] = ()
     symmetries: tuple[Symmetry, ...] = ()
 
     @property
@@ -56,11 +65,12 @@ class Description:
         cells: (cell, corner) of the shared mesh, where known.
         node_type: (point,) codes of the shared mesh, where known.
         node_types: the name of each code.
-        features: what a steady problem is given at each point.
+        features: what is given at each point and does not change in time.
         targets: the fields that a model learns by default; empty for all.
         parameters: names of the numbers that differ from trajectory to trajectory.
         signals: names of the numbers that differ from trajectory to trajectory and change in time.
-        prescribed: fields that are known in advance at all times, and so given, not predicted.
+        units: of parameters and signals by name, where they have one.
+        prescribed: which fields are known in advance at all times, and where, so that they are given and not predicted.
         symmetries: the maps that turn every solution into another one.
         conserved: fields whose integral over the domain stays constant.
         grid_shape: the axes of a structured mesh whose points come in row-major order.
@@ -80,7 +90,8 @@ class Description:
     targets: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     signals: tuple[str, ...] = ()
-    prescribed: tuple[str, ...] = ()
+    units: dict[str, str] = field(default_factory=dict)
+    prescribed: tuple[Prescribed, ...] = ()
     symmetries: tuple[Symmetry, ...] = ()
     conserved: tuple[str, ...] = ()
     grid_shape: tuple[int, ...] | None = None
@@ -121,7 +132,7 @@ class Description:
             self,
             fields=tuple(self.fields[place] for place in places),
             targets=(),
-            prescribed=tuple(name for name in self.prescribed if name in names),
+            prescribed=tuple(known for known in self.prescribed if known.field in names),
             conserved=tuple(name for name in self.conserved if name in names),
             symmetries=tuple(
                 found for found in (symmetry.of_fields(self.field_names, names) for symmetry in self.symmetries) if found

@@ -17,6 +17,10 @@ class Inputs:
         cells: the corners of each cell, for models that need the edges of a mesh.
         mask: True where a point is real; None where all points are.
         node_type: the data file's code of each point, (point,) or (batch, point).
+        features: of each point, the same at all times.
+        signals: what changes in time and is known in advance, linear between its knots.
+        signal_times: of the knots, in frames from the state; frames 0, 1, 2, … where there are signals without it.
+        prescribed: values that are known in advance, frames 1, 2, …; NaN where nothing is.
     """
 
     values: Float[Tensor, "batch point channel"]
@@ -26,7 +30,9 @@ class Inputs:
     node_type: Int[Tensor, "..."] | None = None
     features: Float[Tensor, "batch point feature"] | None = None
     parameters: Float[Tensor, "batch parameter"] | None = None
-    signals: Float[Tensor, "batch time signal"] | None = None
+    signals: Float[Tensor, "batch knot signal"] | None = None
+    signal_times: Float[Tensor, "batch knot"] | None = None
+    prescribed: Float[Tensor, "batch time point channel"] | None = None
 
     @property
     def told(self) -> dict[str, Tensor | None]:

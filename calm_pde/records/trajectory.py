@@ -22,6 +22,9 @@ class Trajectory:
         fields: (time, point, channel), float32 or float64.
         features: (point, feature).
         parameters: (parameter,).
+        signals: (knot, signal), linear in time between its knots.
+        signal_times: (knot,) physical and strictly increasing, from the first frame to the last at least; the description's
+            times where there are signals without it.
         seconds: what solving it took on one core, where known.
     """
 
@@ -32,6 +35,8 @@ class Trajectory:
     node_type: np.ndarray | None = None
     features: np.ndarray | None = None
     parameters: np.ndarray | None = None
+    signals: np.ndarray | None = None
+    signal_times: np.ndarray | None = None
     seconds: float = float("nan")
 
 

@@ -15,6 +15,7 @@ import pytest
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
+from calm_pde.records.description import Prescribed
 from calm_pde.records.symmetry import Symmetry
 from calm_pde.records.trajectory import SPLITS, Source
 from tests.data.sets import own_source, shared_source
@@ -47,7 +48,11 @@ def test_round_trip_is_exact(kind: str, tmp_path: Path) -> None:
 
 def test_later_names_stand_in_the_file_only_where_there_are_some(tmp_path: Path) -> None:
     """Otherwise header and fingerprint are what they were before these names were known."""
-    later = {"signals": ("pump",), "prescribed": ("v",), "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),)}
+    later = {
+        "signals": ("pump",),
+        "prescribed": (Prescribed(field="v", node_types=(6,)),),
+        "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),),
+    }
     plain, full = write(shared_source(), tmp_path / "a.h5"), write(shared_source(**later), tmp_path / "b.h5")
     first = "format version name fields lower upper periodic shared_mesh arrays node_types features targets parameters"
     known = [*first.split(), "conserved", "grid_shape", "provenance"]

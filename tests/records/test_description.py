@@ -5,19 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calm_pde.records.description import Field
+from calm_pde.records.description import Field, Prescribed
 from calm_pde.records.symmetry import Symmetry
 from tests.data.sets import own_source, shared_source
 
 SHIFT = Symmetry(name="translation", shift=(1.0, 0.0), any_multiple=True)
-LATER = {"signals": ("pump",), "prescribed": ("u", "v"), "symmetries": (SHIFT,)}
+LATER = {
+    "signals": ("pump",),
+    "prescribed": (Prescribed(field="u"), Prescribed(field="v", node_types=(6,))),
+    "symmetries": (SHIFT,),
+}
 
 
 def test_a_part_has_its_fields_in_order_and_its_frames() -> None:
     whole = shared_source(frames=7, targets=("u",), **LATER).description
     part = whole.of(["v"], frame_stride=3)
     assert part.fields == (Field(name="v"),)
-    assert (part.targets, part.conserved, part.prescribed) == ((), (), ("v",))
+    assert (part.targets, part.conserved, part.prescribed) == ((), (), (Prescribed(field="v", node_types=(6,)),))
     np.testing.assert_array_equal(part.times, [0.0, 1.5, 3.0])
     assert whole.of(("v", "u")).field_names == ("v", "u")
     assert whole.of(("v", "u")).conserved == ("u",)

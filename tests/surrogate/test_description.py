@@ -11,7 +11,7 @@ import pytest
 
 import calm_pde as cp
 from calm_pde.data.writing import write
-from calm_pde.records.description import Description
+from calm_pde.records.description import Description, Prescribed
 from calm_pde.records.symmetry import Symmetry
 from calm_pde.records.trajectory import Source
 from calm_pde.train.config import Recipe
@@ -19,7 +19,11 @@ from calm_pde.train.fit import Run
 from tests.data.sets import own_source, shared_source
 from tests.surrogate.test_surrogate import one_thread  # noqa: F401
 
-LATER = {"signals": ("pump",), "prescribed": ("v",), "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),)}
+LATER = {
+    "signals": ("pump",),
+    "prescribed": (Prescribed(field="v", node_types=(6,)),),
+    "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),),
+}
 MESH = ("points", "cells", "node_type")
 UNEVEN = np.array([3.0, 3.7370909, 4.5, 5.25, 9.0])
 MODEL: dict[str, Any] = {

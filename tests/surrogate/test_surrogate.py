@@ -14,7 +14,7 @@ from calm_pde.errors import DivergedError, FileError, InputError, TrainingRangeW
 from calm_pde.geometry import Box
 from calm_pde.models import CalmConfig
 from calm_pde.records.batch import Batch
-from calm_pde.records.description import Field
+from calm_pde.records.description import Field, Prescribed
 from calm_pde.records.symmetry import Symmetry
 from calm_pde.surrogate.surrogate import Card, Surrogate
 
@@ -276,7 +276,11 @@ def test_a_saved_surrogate_answers_the_same(surrogate, tmp_path):
 
 def test_what_it_was_trained_on_is_one_description(tmp_path):
     """The same before and after saving; names that format 1 did not know stand in the folder only where there are some."""
-    later = {"signals": ("pump",), "prescribed": ("v",), "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),)}
+    later = {
+        "signals": ("pump",),
+        "prescribed": (Prescribed(field="v", node_types=(6,)),),
+        "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),),
+    }
     for more in ({}, later):
         small = small_surrogate(node_types=(0, 4), **more)
         small.save(tmp_path / "folder")
