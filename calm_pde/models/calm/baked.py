@@ -62,7 +62,7 @@ class BakedCalm:
         check_state(values, self.points, self.mask, config.dim, config.in_channels, self.points.dtype)
         num_steps = model.checked_steps(num_steps, times)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
-        given = model.features(x, self.node_type)
+        given = model.features(x, self.node_type, self.mask)
         z = _run(self.encoder, given)
         if self.dynamics is None:
             zs = z[:, None]
@@ -73,6 +73,8 @@ class BakedCalm:
         if model.detail is not None:
             seen = None if self.detail is None else _run([self.detail], given)[:, None]
             u = model.detail.joined(u, seen, self.placed)
+        if model.own_scale is not None:
+            u = model.own_scale.put_on(u, x[:, None], self.mask)
         hidden = self.mask is not None and not self.own_queries
         return u.masked_fill(~self.mask[:, None, :, None], 0.0) if hidden and self.mask is not None else u
 

@@ -23,6 +23,7 @@ from calm_pde.models.calm.learning.beside import latent_errors, losses_of, part_
 from calm_pde.models.calm.learning.start import start_at_unit_variance
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.offsets import QueryOffsets
+from calm_pde.models.calm.own_scale import OwnScale
 from calm_pde.models.calm.place import Place
 from calm_pde.models.calm.processor.processor import Processor
 from calm_pde.models.checks import (
@@ -65,12 +66,12 @@ class CalmPDE(Model):
         prior = None if mesh is None else mesh_union(mesh, config.dim)
 
         self.node_types = None
-        channels = config.in_channels
+        self.own_scale = OwnScale(config.own_scale, config.in_channels) if config.own_scale else None
         if config.node_types:
             self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-            channels += config.node_type_width
 
         self.encoder = Hierarchy()
+        channels = config.given_channels
         for depth, out_channels in enumerate(config.encoder.channels):
             self.encoder.append(self._layer(config.encoder, depth, channels, out_channels, prior, generator))
             channels = out_channels
@@ -108,11 +109,10 @@ class CalmPDE(Model):
 
     def _detail(self, detail: DetailConfig, generator: torch.Generator) -> CalmLayer:
         """The decoder's last layer but for what it reads and how far it sees."""
-        given = self.config.in_channels + (self.config.node_type_width if self.config.node_types else 0)
         sees = EncoderConfig.model_construct(
             channels=(), receptive_field=(detail.receptive_field,), temperature=(detail.temperature,)
         )
-        return self._layer(sees, 0, given, detail.channels, None, generator)
+        return self._layer(sees, 0, self.config.given_channels, detail.channels, None, generator)
 
     def _layer(
         self,
@@ -179,7 +179,9 @@ class CalmPDE(Model):
         if not seen_through():
             self._check_state(values, points, mask, node_type)
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
-        return self.encoder.convolve(self.features(values, node_type), points, None, mask, neighbors and neighbors.encoder)
+        return self.encoder.convolve(
+            self.features(values, node_type, mask), points, None, mask, neighbors and neighbors.encoder
+        )
 
     def advance(
         self,
@@ -231,7 +233,8 @@ class CalmPDE(Model):
     ) -> Float[Tensor, "batch time query channel"]:
         """`decode` behind the door; given is one state for all frames, or one for each."""
         decoded = self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
-        return decoded if self.detail is None else self._joined(self.detail, decoded, queries, neighbors, given)
+        u = decoded if self.detail is None else self._joined(self.detail, decoded, queries, neighbors, given)
+        return u if self.own_scale is None or given is None else self.own_scale.put_on(u, given.values, given.mask)
 
     def _joined(
         self, detail: DetailPath, decoded: Tensor, queries: Tensor, neighbors: CalmNeighbors | None, given: Frames | None
@@ -239,7 +242,7 @@ class CalmPDE(Model):
         """What the decoder's last layer says, with what joins it there."""
         seen = placed = None
         if detail.read is not None and given is not None:
-            x = self.features(given.values, given.node_type)
+            x = self.features(given.values, given.node_type, given.mask)
             seen, _ = detail.read.convolve(x, given.points, queries, given.mask, neighbors and neighbors.detail)
         if detail.place is not None:
             known = (None,) * 3 if given is None else (given.points, given.mask, given.node_type)
@@ -416,7 +419,7 @@ class CalmPDE(Model):
         values, points, mask, kinds = frames
         if not seen_through():
             self._check_state(values[:, 0], points, mask, kinds)
-        return self.encoder.convolve(self.features(values, kinds), points, None, mask)
+        return self.encoder.convolve(self.features(values, kinds, mask), points, None, mask)
 
     def at_points(self, zs: Tensor, p: Tensor, start: Inputs) -> Tensor:
         """The tokens zs (batch, time, token, channel), decoded at the points that the start is on; masked ones answer 0."""
@@ -424,8 +427,10 @@ class CalmPDE(Model):
         u = self.decode(zs, p, _unmasked(start.points, mask), start=start)
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
-    def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
+    def features(self, values: Tensor, node_type: Tensor | None, mask: Tensor | None = None) -> Tensor:
         """What the encoder is given of values (batch, point, channel) or (batch, time, point, channel)."""
+        if self.own_scale is not None:
+            values = self.own_scale.taken_off(values, mask)
         if self.node_types is None or node_type is None:
             return values
         kinds = self.node_types(node_type)
@@ -461,15 +466,18 @@ class CalmPDE(Model):
             raise self.refusal(asked, what, f"{fix}: its query points follow the state, by encoder.reach.")
 
     def _needs_start(self) -> bool:
-        return self.detail is not None and (self.detail.read is not None or self.detail.bounded)
+        joined = self.detail is not None and (self.detail.read is not None or self.detail.bounded)
+        return joined or self.own_scale is not None
 
     def _require_start(self, start: Inputs | None) -> None:
         if start is None and self._needs_start():
             of_path = "has a detail path (config.detail)"
             of_place = "is told how far the boundary is (config.place with node_types)"
+            of_scale = "puts the state's own scale on its answer (config.own_scale)"
+            why = of_path if self.config.detail else of_scale if self.config.own_scale else of_place
             raise InputError(
                 "start",
-                expected=f"the state that was encoded, since this model {of_path if self.config.detail else of_place}",
+                expected=f"the state that was encoded, since this model {why}",
                 got="none",
                 fix="Pass start=cp.Inputs(values, points), or call the model itself.",
             )
