@@ -148,7 +148,7 @@ class LatentGridModel(Stepwise):
         return LatentGridGeometry(hidden, beside, analysis, synthesis, at_queries, self.places_on_grid())
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: LatentGridGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: LatentGridGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         if geometry.hidden is not None:
             states = states.masked_fill(geometry.hidden[:, None, :, None], 0.0)

@@ -64,7 +64,7 @@ class Stepwise(Model):
 
     @abstractmethod
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: Any
+        self, states: Float[Tensor, "batch time point given"], geometry: Any
     ) -> Float[Tensor, "batch time query channel"]:
         """The frame after each of the states, of which conditions are the last channels (`config.given_channels` in all).
 

@@ -85,7 +85,7 @@ class Objective:
 
     def _from_each_frame(self, frames: Frames, given: Float[Tensor, "batch start point channel"], times: Tensor) -> Answer:
         """The rollouts from every frame that has later ones, one after the other; what the model adds is their mean."""
-        later = [frames.since(s) for s in range(given.shape[1])]
+        later = [frames.since(s, float(times[s] - times[0])) for s in range(given.shape[1])]
         rolled = [
             self._rolled(some, start, times[s:]) for s, (some, start) in enumerate(zip(later, given.unbind(1), strict=True))
         ]

@@ -94,7 +94,7 @@ class Fno(Stepwise):
         return GridGeometry(grid, self.lift.beside(grid.by_cell(points)[None]))
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: GridGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: GridGeometry
     ) -> Float[Tensor, "batch time point channel"]:
         grid, far = geometry.grid, self.config.far_padding
         h = self.lift(grid.by_cell(states), geometry.beside).flatten(0, 1).unflatten(2, grid.shape)

@@ -97,7 +97,7 @@ class Lno(Stepwise):
         return LnoGeometry(modes, self.node_types.beside(points, node_type)[:, None], mask)
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: LnoGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: LnoGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         states = states.to(geometry.known.dtype)  # under autocast an answer that comes back is narrow
         if geometry.mask is not None:

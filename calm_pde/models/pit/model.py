@@ -150,7 +150,7 @@ class Pit(Stepwise):
         )
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: PitGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: PitGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         states = states.to(self.latent.dtype)  # under autocast an answer that comes back is narrow, coordinates are not
         if geometry.mask is not None:
