@@ -9,8 +9,8 @@ import torch
 from calm_pde.data.statistics import Statistics
 from calm_pde.models import ModelConfig
 from calm_pde.records.batch import Batch
-from calm_pde.records.inputs import Frames, Inputs
-from calm_pde.types import Float, Int, Tensor
+from calm_pde.records.inputs import Conditions, Frames, Inputs
+from calm_pde.types import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,29 @@ class Translator:
             values = points.expand(len(batch), *points.shape[-2:])
         else:
             values = self.given(batch.features.to(dtype))
-        return Inputs(values, points, mask=batch.mask, node_type=self.kinds(batch.node_type))
+        return Inputs(values, points, mask=batch.mask, node_type=self.kinds(batch.node_type), **self.conditions(batch, dtype))
 
     def frames(self, batch: Batch, dtype: torch.dtype) -> Frames:
         """All frames of a batch, normalized: what the model's answers are compared with in training."""
         values = self.statistics.normalized(batch.fields.to(dtype))
-        return Frames(values, batch.points.to(dtype), batch.mask, self.kinds(batch.node_type))
+        kinds = self.kinds(batch.node_type)
+        return Frames(values, batch.points.to(dtype), batch.mask, kinds, **self.conditions(batch, dtype))
+
+    def conditions(self, batch: Batch, dtype: torch.dtype) -> Conditions:
+        """Those that the model takes."""
+        found = Conditions()
+        if self.model.parameters and batch.parameters is not None:
+            found["parameters"] = batch.parameters.to(dtype)
+        if self.model.features and batch.features is not None:
+            found["features"] = batch.features.to(dtype)
+        if self.model.signals and batch.signals is not None and batch.signal_times is not None:
+            found["signals"] = batch.signals.to(dtype)
+            found["signal_times"] = batch.signal_times.to(torch.promote_types(dtype, torch.float32))
+        return found
+
+    def known(self, batch: Batch) -> Bool[Tensor, "batch time point channel"] | None:
+        """Where the fields of a batch are prescribed."""
+        return None
 
     def kinds(self, node_type: Int[Tensor, "..."] | None) -> Int[Tensor, "..."] | None:
         """The node types of the data, where the model takes them."""

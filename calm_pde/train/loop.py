@@ -72,6 +72,8 @@ class Trainer:
         make_folder(self.run)
         data = recipe.data
         options: dict[str, Any] = {"fields": data.fields, "frame_stride": data.frame_stride}
+        if isinstance(data.conditions, tuple):
+            options["conditions"] = data.conditions
         self.data = Dataset(data.file, "train", **options)
         self.held = Dataset(self.data.file, "validation", **options) if self.config.validation else None
         self.augmentation = Augmentation(self.data.description) if self.config.augment == "symmetries" else None
@@ -340,6 +342,8 @@ class Trainer:
         """What a resume must find as it was."""
         train = self.config.model_dump(mode="json", exclude=_HARMLESS)
         data = self.recipe.data.model_dump(include={"frame_stride", "normalize_features"}) | {"fields": list(self.data.fields)}
+        if isinstance(self.recipe.data.conditions, tuple):
+            data["conditions"] = sorted(self.recipe.data.conditions)
         return {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": train}
 
     def _as_of_now(self, settings: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from calm_pde.models.checks import (
     warn_outside_box,
 )
 from calm_pde.models.conditions import Known, check_conditions, check_prescribed, expanded
-from calm_pde.models.contract import Answer, Mesh, Model
+from calm_pde.models.contract import Answer, Mesh, Model, Reading
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
@@ -152,6 +152,17 @@ class CalmPDE(Model):
             mesh=prior if learned and stack.mesh_prior and stack.mesh_prior[depth] else None,
             generator=generator,
         )
+
+    def reading(self) -> dict[str, Reading]:
+        """Features join what the first layer and the detail path read; their maps before filters answer as many channels."""
+        found = {"processor.modulator.expand.weight": Reading(0, ("parameters", "signals"))}
+        beside = Reading(self.config.in_channels, ("features",))
+        for layer in ("encoder.0", "detail.read"):
+            mixed = beside._replace(written=0, silent=self.config.kernel == "distance")
+            found[f"{layer}.mix.weight"], found[f"{layer}.mix.bias"] = mixed, mixed._replace(axis=None)
+            found[f"{layer}.kernel.filters"] = found[f"{layer}.offsets.filters"] = beside
+            found[f"{layer}.kernel.log_temperature"] = beside._replace(axis=None, written=0)
+        return found
 
     @property
     def outermost(self) -> tuple[str, ...]:

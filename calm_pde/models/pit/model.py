@@ -14,14 +14,14 @@ from torch.nn.functional import gelu
 from calm_pde.engine.precision import full_precision
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
-from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.contract import Abilities, Mesh, Reading
 from calm_pde.models.doors import mesh_union
 from calm_pde.models.pit.position_attention import Near, PositionAttention, attended, near
 from calm_pde.models.pit.practice import PRACTICE
 from calm_pde.models.pit.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.query_points import query_start
 from calm_pde.types import Float, Tensor
@@ -119,6 +119,9 @@ class Pit(Stepwise):
         self.blocks = nn.ModuleList(perceptron((1 + heads) * width, width, width, generator) for _ in range(config.blocks))
         self.back = PositionAttention(heads, generator)
         self.project = perceptron(heads * width, width, config.out_channels, generator)
+
+    def reading(self) -> dict[str, Reading]:
+        return {"lift.0.weight": Reading(self.config.in_channels, BESIDE, repeats=self.config.heads)}
 
     @property
     def outermost(self) -> tuple[str, ...]:
