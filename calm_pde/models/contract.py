@@ -312,6 +312,11 @@ class ModelConfig(Config, ABC):
         """What a model of this configuration can do."""
         return Abilities()
 
+    @property
+    def zero_stays(self) -> bool:
+        """Whether it is given fields whose zero is zero: divided by their root mean square, and not centered."""
+        return False
+
     def latent_numbers(self, num_points: int) -> int | None:
         """How many numbers stand for a frame on so many points: points, tokens or modes × channels, as the paper counts them.
 

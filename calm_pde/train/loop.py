@@ -330,7 +330,7 @@ class Trainer:
             "seed": self.config.seed,
         } | made
         kind = recipe.model.get("kind", OURS)
-        found = statistics(self.data, features_per_point=recipe.data.normalize_features == "point")
+        found = statistics(self.data, recipe.data.normalize_features == "point", config.zero_stays)
         card = card_of(kind, config, self.data, found, provenance)
         model = initial_model(config, self.data, self.config.seed)
         too_large = oversized(model, int(self.data.file.num_points[self.data.indices].min()))
