@@ -16,7 +16,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window, whole_windows
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box
-from calm_pde.records.batch import Batch, padded
+from calm_pde.records.batch import Batch, padded, padded_signals
 from calm_pde.records.trajectory import SPLITS, Split
 from calm_pde.types import Tensor
 
@@ -27,6 +27,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
     Args:
         fields: names of the fields to take, in this order; by default the file's targets.
         frame_stride: take every so many-th frame.
+        conditions: names of the parameters, signals and features to take; by default all of the file.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
         *,
         fields: Sequence[str] = (),
         frame_stride: int = 1,
+        conditions: Sequence[str] | None = None,
     ) -> None:
         self.file = file if isinstance(file, DataFile) else DataFile(file)
         if split not in SPLITS:
@@ -55,7 +57,13 @@ class Dataset(TorchDataset[dict[str, Any]]):
         whole = self.file.description
         self._channels = self._places(tuple(fields) or whole.targets or whole.field_names)
         self.description = whole.of([whole.field_names[place] for place in self._channels], frame_stride)
-        """Of the fields and frames that are taken."""
+        """Of the fields, conditions and frames that are taken."""
+        self._conditions: dict[str, list[int]] = {}
+        if conditions is not None:
+            features = tuple(field.name for field in whole.features)
+            for kind, names in (("parameters", whole.parameters), ("signals", whole.signals), ("features", features)):
+                self._conditions[kind] = [place for place, name in enumerate(names) if name in conditions]
+            self.description = self.description.told(conditions)
         self.points = None if whole.points is None else self._unit(whole.points)
         self.node_type = None if whole.node_type is None else torch.from_numpy(whole.node_type)
 
@@ -82,7 +90,11 @@ class Dataset(TorchDataset[dict[str, Any]]):
     @property
     def frame_times(self) -> np.ndarray:
         """The times in frames, from the first."""
-        return (self.times - self.times[0]) / self.spacing
+        return self.in_frames(self.times)
+
+    def in_frames(self, times: np.ndarray) -> np.ndarray:
+        """Physical times in frames, from the first."""
+        return (times - self.times[0]) / self.spacing
 
     @property
     def even(self) -> bool:
@@ -120,6 +132,12 @@ class Dataset(TorchDataset[dict[str, Any]]):
             item["features"] = _tensor(found.features)
         if found.parameters is not None:
             item["parameters"] = _tensor(found.parameters)
+        if found.signals is not None and found.signal_times is not None:
+            item["signals"] = _tensor(found.signals)
+            item["signal_times"] = _tensor(self.in_frames(found.signal_times) - self.frame_times[start])
+        for kind, places in self._conditions.items():
+            if kind in item:
+                item[kind] = item[kind][..., places]
         return item
 
     def collate(self, items: list[dict[str, Any]]) -> Batch:
@@ -139,6 +157,9 @@ class Dataset(TorchDataset[dict[str, Any]]):
             optional["features"] = padded([item["features"] for item in items])
         if "parameters" in items[0]:
             optional["parameters"] = torch.stack([item["parameters"] for item in items])
+        if "signals" in items[0]:
+            rows = [(item["signals"], item["signal_times"]) for item in items]
+            optional["signals"], optional["signal_times"] = padded_signals(rows)
         starts = [item["window"].start for item in items]
         times, first = self.frame_times, items[0]["window"]
         if not self.even and len(set(starts)) > 1:

@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn.functional import gelu
 
 from calm_pde.engine.precision import full_precision
+from calm_pde.models.contract import Reading
 from calm_pde.models.point_features import NodeTypes, shown
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.deformation import Deformation
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.nudft import NonuniformTransform, Symmetry, conjugate_waves, waves
@@ -100,7 +101,7 @@ class LatentGridModel(Stepwise):
         self.shape = (config.latent_size,) * dim
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
         self.deformation = Deformation(dim, config.deformation_width, config.center, generator)
-        self.lift = Lift(config.in_channels, dim + self.node_types.width, width, generator)
+        self.lift = Lift(config.given_channels, dim + self.node_types.width, width, generator)
         self.synthesis = ModeMixing(width, width, config.modes, dim, generator)
         self.place = linear(dim, width, generator)
         self.head = linear(width, config.head_width, generator)
@@ -108,6 +109,9 @@ class LatentGridModel(Stepwise):
         if config.paper_param_count:
             code = (_CODE_WIDTH + 1) * config.deformation_width
             self.unused = nn.Parameter(torch.zeros(code + self.never_used()))
+
+    def reading(self) -> dict[str, Reading]:
+        return {"lift.linear.weight": Reading(self.config.in_channels, BESIDE)}
 
     @property
     def outermost(self) -> tuple[str, ...]:
@@ -148,7 +152,7 @@ class LatentGridModel(Stepwise):
         return LatentGridGeometry(hidden, beside, analysis, synthesis, at_queries, self.places_on_grid())
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: LatentGridGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: LatentGridGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         if geometry.hidden is not None:
             states = states.masked_fill(geometry.hidden[:, None, :, None], 0.0)

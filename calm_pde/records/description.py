@@ -115,6 +115,12 @@ class Description:
         return tuple(field.name for field in self.fields)
 
     @property
+    def conditions(self) -> dict[str, tuple[str, ...]]:
+        """Names of parameters, signals and features."""
+        features = tuple(field.name for field in self.features)
+        return {"parameters": self.parameters, "signals": self.signals, "features": features}
+
+    @property
     def spacing(self) -> float:
         """The length of one frame: the median difference of the times; 1 for a steady problem."""
         return 1.0 if self.steady else float(np.median(np.diff(self.times)))
@@ -124,6 +130,15 @@ class Description:
         """What all files say of it in the same words, and its box by the corners."""
         alike = {name: value for name, value in vars(self).items() if name not in _NOT_ALIKE}
         return alike | {"lower": tuple(self.box.lower), "upper": tuple(self.box.upper), "periodic": self.periodic}
+
+    def told(self, names: Sequence[str]) -> Description:
+        """The data set with those of its parameters, signals and features alone that are named."""
+        return replace(
+            self,
+            parameters=tuple(name for name in self.parameters if name in names),
+            signals=tuple(name for name in self.signals if name in names),
+            features=tuple(field for field in self.features if field.name in names),
+        )
 
     def of(self, names: Sequence[str], frame_stride: int = 1) -> Description:
         """The part of the data set with these fields, in this order, all of them targets, and every so many-th frame."""

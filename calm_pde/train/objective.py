@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -17,12 +17,12 @@ from calm_pde.models import Model, ModelConfig
 from calm_pde.models.contract import Answer
 from calm_pde.models.draws import Draws
 from calm_pde.records.batch import Batch
-from calm_pde.records.inputs import Frames
+from calm_pde.records.inputs import Conditions, Frames
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.loss import Loss
 from calm_pde.train.schedule import Schedule
-from calm_pde.types import Float, Tensor
+from calm_pde.types import Bool, Float, Tensor
 
 _NOISE = 3  # what tells its draws from others of the same seed and epoch
 
@@ -58,7 +58,13 @@ class Objective:
             answer = self._answer(batch, frames, epoch)
             wanted = self._after_each_frame(frames.values) if self.config.lead_times == "all" else frames.values
         predicted = answer.predicted.to(dtype)
-        return self.loss.of(predicted, wanted[:, -predicted.shape[1] :], batch) + answer.added
+        known = None if self.config.prescribed_loss else self._known(batch, predicted.shape[1])
+        return self.loss.of(predicted, wanted[:, -predicted.shape[1] :], batch, known) + answer.added
+
+    def _known(self, batch: Batch, count: int) -> Bool[Tensor, "batch time point channel"] | None:
+        """Which of so many answers are prescribed, and so given and not wanted: at all times the same ones."""
+        known = self.surrogate.translator.known(batch)
+        return None if known is None else known[:, :1].expand(-1, count, -1, -1)
 
     def _answer(self, batch: Batch, frames: Frames, epoch: int) -> Answer:
         """Of the last frames of each window, normalized: all of them that are in the loss."""
@@ -74,7 +80,7 @@ class Objective:
         answer = self._rolled(frames, given[:, 0], times[: fed + 1])
         if not stepped:
             return answer
-        return answer._replace(predicted=torch.cat([answer.predicted, *self._steps(given[:, fed:], frames)], dim=1))
+        return answer._replace(predicted=torch.cat([answer.predicted, *self._steps(given[:, fed:], frames.since(fed))], dim=1))
 
     def _rolled(self, frames: Frames, given: Tensor, times: Float[Tensor, "time"]) -> Answer:
         """One rollout from what is given at the first of the times, whose true frames come first in `frames`."""
@@ -85,7 +91,7 @@ class Objective:
 
     def _from_each_frame(self, frames: Frames, given: Float[Tensor, "batch start point channel"], times: Tensor) -> Answer:
         """The rollouts from every frame that has later ones, one after the other; what the model adds is their mean."""
-        later = [frames._replace(values=frames.values[:, s:]) for s in range(given.shape[1])]
+        later = [frames.since(s, float(times[s] - times[0])) for s in range(given.shape[1])]
         rolled = [
             self._rolled(some, start, times[s:]) for s, (some, start) in enumerate(zip(later, given.unbind(1), strict=True))
         ]
@@ -104,12 +110,14 @@ class Objective:
         return int(model.task == "rollout" and not (self.config.reconstruction and model.abilities.reconstructs))
 
     def _steps(self, states: Float[Tensor, "batch time point channel"], frames: Frames) -> Iterator[Tensor]:
-        """One step from each of the states, as many at once as the settings allow."""
-        model, (_, points, mask, kinds), together = self.surrogate.model, frames, self.config.frames_at_once
+        """One step from each of the states, which are at the times of the frames, as many at once as the settings allow."""
+        model, together, done = self.surrogate.model, self.config.frames_at_once, 0
         step = partial(_recomputed, model) if together else model.following
         count = states.shape[1]
         for part in states.split(together or count, dim=1) if count else ():
-            yield step(part, points, mask, kinds)
+            now = frames.since(done)
+            yield step(part, now.points, now.mask, now.node_type, **now.conditions)
+            done += part.shape[1]
 
     def _noisy(self, values: Float[Tensor, "batch time point channel"], batch: Batch, epoch: int) -> Tensor:
         if not self.config.input_noise:
@@ -157,6 +165,6 @@ def _shifted_on_purpose() -> Iterator[None]:
         yield
 
 
-def _recomputed(model: Model, *arguments: Tensor | None) -> Tensor:
+def _recomputed(model: Model, *arguments: Tensor | None, **conditions: Unpack[Conditions]) -> Tensor:
     """`following` that keeps nothing of its inside for the backward pass, but computes it again."""
-    return checkpoint(model.following, *arguments, use_reentrant=False)  # pyright: ignore[reportReturnType]
+    return checkpoint(model.following, *arguments, use_reentrant=False, **conditions)  # pyright: ignore[reportReturnType]

@@ -181,8 +181,9 @@ class CalmConfig(ModelConfig):
 
     @property
     def given_channels(self) -> int:
-        """Of what the encoder is given: the state, its scales, what its points are."""
-        return self.in_channels + len(self.own_scale) + (self.node_type_width if self.node_types else 0)
+        """Of what the encoder is given: the state, its scales, features of its points, what these are."""
+        kinds = self.node_type_width if self.node_types else 0
+        return self.in_channels + len(self.own_scale) + self.features + kinds
 
     @property
     def joined_channels(self) -> int:
@@ -261,6 +262,7 @@ class CalmConfig(ModelConfig):
             reconstructs=True,
             shows_inside=True,
             bfloat16_weights=True,
+            conditions=True,
             frame_to_frame=self.task == "rollout" and self.in_channels == self.out_channels,
             starts_by_data=self.start == "unit_variance",
             stages=STAGES if self.staged else (),

@@ -8,13 +8,13 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import nn
 
-from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.contract import Abilities, Mesh, Reading
 from calm_pde.models.lno.physics_attention import Modes, PhysicsAttention, ResidualMLP, decoded, encoded
 from calm_pde.models.lno.practice import PRACTICE
 from calm_pde.models.lno.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.transformer import TransformerBlock
 from calm_pde.types import Float, Tensor
 
@@ -79,13 +79,16 @@ class Lno(Stepwise):
         generator = torch.Generator().manual_seed(seed)
         width, layers = config.width, config.projector_layers
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-        features = config.in_channels + config.dim + self.node_types.width
+        features = config.given_channels + config.dim + self.node_types.width
         self.attention = PhysicsAttention(config.dim, width, config.modes, layers, generator)
         self.branch = ResidualMLP(features, width, width, layers, generator)
         self.blocks = nn.Sequential(*(TransformerBlock(width, config.heads, generator) for _ in range(config.blocks)))
         self.head = ResidualMLP(width, width, config.out_channels, layers, generator)
         if config.start == "spread":
             self.attention.spread(generator)
+
+    def reading(self) -> dict[str, Reading]:
+        return {"branch.first.weight": Reading(self.config.in_channels, BESIDE)}
 
     @property
     def outermost(self) -> tuple[str, ...]:
@@ -97,7 +100,7 @@ class Lno(Stepwise):
         return LnoGeometry(modes, self.node_types.beside(points, node_type)[:, None], mask)
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: LnoGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: LnoGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         states = states.to(geometry.known.dtype)  # under autocast an answer that comes back is narrow
         if geometry.mask is not None:

@@ -14,14 +14,14 @@ from torch.nn.functional import gelu
 from calm_pde.engine.precision import full_precision
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
-from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.contract import Abilities, Mesh, Reading
 from calm_pde.models.doors import mesh_union
 from calm_pde.models.pit.position_attention import Near, PositionAttention, attended, near
 from calm_pde.models.pit.practice import PRACTICE
 from calm_pde.models.pit.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.query_points import query_start
 from calm_pde.types import Float, Tensor
@@ -112,13 +112,16 @@ class Pit(Stepwise):
         )
         width, heads = config.width, config.heads
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-        features = config.in_channels + config.dim * config.coordinates + self.node_types.width
+        features = config.given_channels + config.dim * config.coordinates + self.node_types.width
         self.into = PositionAttention(heads, generator)
         self.lift = perceptron(heads * features, width, width, generator)
         self.within = nn.ModuleList(PositionAttention(heads, generator) for _ in range(config.blocks))
         self.blocks = nn.ModuleList(perceptron((1 + heads) * width, width, width, generator) for _ in range(config.blocks))
         self.back = PositionAttention(heads, generator)
         self.project = perceptron(heads * width, width, config.out_channels, generator)
+
+    def reading(self) -> dict[str, Reading]:
+        return {"lift.0.weight": Reading(self.config.in_channels, BESIDE, repeats=self.config.heads)}
 
     @property
     def outermost(self) -> tuple[str, ...]:
@@ -150,7 +153,7 @@ class Pit(Stepwise):
         )
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: PitGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: PitGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         states = states.to(self.latent.dtype)  # under autocast an answer that comes back is narrow, coordinates are not
         if geometry.mask is not None:
@@ -160,7 +163,7 @@ class Pit(Stepwise):
         with full_precision(states) if self.config.normalize_latent else nullcontext():  # norms leave small differences
             x = self._latent(x, geometry)
         change = self.project(attended(x, geometry.back, geometry.back_weights))
-        return states + change if self.config.residual else change
+        return states[..., : change.shape[-1]] + change if self.config.residual else change
 
     def _latent(self, x: Float[Tensor, "batch time token in"], geometry: PitGeometry) -> Tensor:
         x = self._normalized(gelu(self.lift(x)))
