@@ -10,6 +10,7 @@ import numpy as np
 
 from calm_pde.config import Config
 from calm_pde.records.description import Description
+from calm_pde.records.symmetry import Symmetry, Turned
 from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.scales import LogRange
 
@@ -32,6 +33,11 @@ class Problem(Config, ABC):
     def ranged(self) -> tuple[str, ...]:
         """The settings that are ranges: they become parameters of the data."""
         return tuple(name for name in type(self).model_fields if isinstance(getattr(self, name), LogRange))
+
+    def symmetric(self, symmetries: Sequence[Symmetry]) -> tuple[Symmetry, ...]:
+        """The symmetries, knowing that none of them changes the number of a range."""
+        same = {name: Turned(of=name) for name in self.ranged}
+        return tuple(found.model_copy(update={"conditions": found.conditions | same}) for found in symmetries)
 
     def number(self, name: str, draw: np.random.Generator) -> float:
         """A setting's number for the trajectory that the generator is for, which stays as it is."""

@@ -10,6 +10,7 @@ import tyro
 
 from calm_pde.data.generate import generate
 from calm_pde.errors import ConfigError
+from calm_pde.records.symmetry import Turned
 from calm_pde.solvers import Burgers, Compressible, Cylinder, NavierStokes, Problem
 from calm_pde.solvers.methods.finite_volume import evolve
 from calm_pde.solvers.problems.burgers import BurgersLaw
@@ -110,6 +111,16 @@ def test_each_trajectory_is_that_of_its_own_number(case):
         assert alone.parameters is None or np.array_equal(alone.parameters, np.delete(trajectory.parameters, place))
     (other,) = type(problem).model_validate(problem.model_dump() | {name: numbers[1]}).solve(draws(0))
     assert not np.array_equal(other.fields, found[0].fields)
+
+
+def test_no_symmetry_changes_a_number(case):
+    """A training that is told it may move fields all the same."""
+    problem, name = case
+    found = problem.description().symmetries
+    assert found
+    assert all(symmetry.conditions[name] == Turned(of=name) for symmetry in found)
+    fixed = type(problem)().description().symmetries
+    assert [name in symmetry.conditions for symmetry in fixed] == [False] * len(found)
 
 
 def test_the_first_frame_does_not_tell_the_viscosity():

@@ -66,7 +66,7 @@ class Burgers(Problem):
             points=cell_centers(self.points)[:, None],
             parameters=self.ranged,
             conserved=("u",),
-            symmetries=isotropic(box, 1, velocity=(0,)),
+            symmetries=self.symmetric(isotropic(box, 1, velocity=(0,))),
             grid_shape=(self.points,),
             provenance={
                 "solver": "finite volumes: MUSCL (MC limiter), Godunov flux, Heun steps",

@@ -133,7 +133,7 @@ class Compressible(Problem):
             points=tensor_grid(*[cell_centers(self.points)] * 3),
             parameters=self.ranged,
             conserved=("density",),
-            symmetries=isotropic(box, len(names), velocity=(2, 3, 4)),
+            symmetries=self.symmetric(isotropic(box, len(names), velocity=(2, 3, 4))),
             grid_shape=(self.points,) * 3,
             provenance={"solver": "finite volumes: MUSCL (MC limiter), HLLC flux, Heun steps", "settings": self.model_dump()},
         )

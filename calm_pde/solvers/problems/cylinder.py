@@ -5,21 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pydantic
-import tyro
 
 from calm_pde.geometry import Box
 from calm_pde.records.description import Description, Field
 from calm_pde.records.symmetry import Symmetry, Turned
 from calm_pde.records.trajectory import Trajectory
-from calm_pde.solvers.mesh.named import read_named
+from calm_pde.solvers.mesh.named import Boundary, NamedMesh, check_boundary, own_mesh
 from calm_pde.solvers.mesh.perforated import Perforated, Range, check_room
-from calm_pde.solvers.mesh.triangles import TriangleMesh, edges, node_types
+from calm_pde.solvers.mesh.triangles import edges, node_types
 from calm_pde.solvers.methods.incompressible import Flow
 from calm_pde.solvers.methods.inlet import Inlet
 from calm_pde.solvers.methods.time_steps import whole_steps
@@ -104,17 +101,13 @@ class Cylinder(Problem):
     time_step: float = pydantic.Field(default=0.01, gt=0)
     """The longest step in seconds."""
     mesh: str = ""
-    """A triangle mesh file (.msh, .vtu, …; extra `mesh`) of any channel to use instead; then only the inflow differs."""
-    boundary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+    """A triangle mesh file (.msh, .su2, .vtu, …; extra `mesh`) of any channel to use instead; then only the inflow differs."""
+    boundary: Boundary = ()
     """ROLE=NAME for the boundaries of the mesh, roles inflow, outflow and wall; a role left out is its own name."""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Cylinder:
-        for entry in self.boundary:
-            if entry.partition("=")[0] not in ROLES or not entry.partition("=")[2]:
-                raise ValueError(f"boundary: expected ROLE=NAME with a role of {', '.join(ROLES)}, got {entry!r}")
-        if self.boundary and not self.mesh:
-            raise ValueError("boundary: expected none without a mesh, got some. Name the file with mesh")
+        check_boundary(self.mesh, self.boundary, ROLES)
         for name in ("center_x", "center_y", "radius", "inflow"):
             low, high = getattr(self, name)
             if not 0 < low <= high:
@@ -126,21 +119,18 @@ class Cylinder(Problem):
     def description(self) -> Description:
         speed = (Field(name="velocity_x", unit="m/s"), Field(name="velocity_y", unit="m/s"))
         own = self._own_mesh
-        lower, upper = (0.0, 0.0), (_LENGTH, _HEIGHT)
-        if own is not None:
-            lower, upper = (tuple(corner.tolist()) for corner in (own.points.min(axis=0), own.points.max(axis=0)))
         return Description(
             name="cylinder",
             fields=(*speed, Field(name="pressure", unit="Pa")),
-            box=Box(lower, upper),
+            box=Box((0.0, 0.0), (_LENGTH, _HEIGHT)) if own is None else own.box,
             times=self._times(),
             points=None if own is None else own.points,
             cells=None if own is None else own.cells,
-            node_type=None if own is None else node_types(own, CODES),
-            node_types=NODE_TYPES,
+            node_type=None if own is None else own.node_types(CODES)[0],
+            node_types=NODE_TYPES if own is None else own.node_types(CODES)[1],
             parameters=(*(("center_x", "center_y", "radius", "inflow") if own is None else ("inflow",)), *self.ranged),
             units=dict.fromkeys(self.ranged, "m²/s"),
-            symmetries=SYMMETRIES if own is None else (),
+            symmetries=self.symmetric(SYMMETRIES) if own is None else (),
             provenance={
                 "solver": "Taylor–Hood elements, BDF2 with extrapolated advection, incremental pressure correction",
                 "settings": self.model_dump(),
@@ -186,15 +176,8 @@ class Cylinder(Problem):
         return fields
 
     @property
-    def _own_mesh(self) -> TriangleMesh | None:
-        return _read(self.mesh, self.boundary) if self.mesh else None
+    def _own_mesh(self) -> NamedMesh | None:
+        return own_mesh(self.mesh, self.boundary, ROLES) if self.mesh else None
 
     def _times(self) -> np.ndarray:
         return self.first_time + self.spacing * np.arange(self.frames)
-
-
-@lru_cache(maxsize=1)
-def _read(path: str, boundary: tuple[str, ...]) -> TriangleMesh:
-    """The user's mesh, read once per process."""
-    pairs = [entry.partition("=")[::2] for entry in boundary]
-    return read_named(Path(path), {role: tuple(name for of, name in pairs if of == role) for role in ROLES})

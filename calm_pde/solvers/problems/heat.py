@@ -12,13 +12,14 @@ import pydantic
 
 from calm_pde.geometry import Box
 from calm_pde.records.description import Description, Field, Prescribed
+from calm_pde.records.symmetry import Symmetry, Turned
 from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.mesh.perforated import Perforated, Range, check_room
 from calm_pde.solvers.mesh.triangles import node_types
 from calm_pde.solvers.methods.conduction import Boundaries, Conduction
 from calm_pde.solvers.methods.time_steps import whole_steps
 from calm_pde.solvers.problem import Problem
-from calm_pde.solvers.scales import Scale
+from calm_pde.solvers.scales import LogRange, Scale
 
 NODE_TYPES = {0: "normal", 1: "hole", 2: "side", 6: "wall"}
 CODES = {"hole": 1, "side": 2, "wall": 6}
@@ -31,6 +32,18 @@ _LENGTH, _HEIGHT = 0.2, 0.1
 _FAR, _AT_HOLE, _GROWTH = 0.005, 0.6, 0.5  # edge lengths far away; their share at the hole, and how it grows per radius
 _JITTER = 0.4  # of the distance of knots: how far each may be from where it would be if all were as far apart
 _WAVES = 3  # per axis, of a random start
+
+SYMMETRIES = (
+    Symmetry(
+        name="reflection across the plate",
+        axes=(1, -2),
+        shift=(0.0, _HEIGHT),
+        conditions={
+            "source_y": Turned(of="source_y", sign=-1, plus=_HEIGHT),
+            "wall_temperature": Turned(of="wall_temperature"),
+        },
+    ),
+)
 
 UNITS = {"conductivity": "W/(m·K)", "power": "W", "speed": "m/s", "source_y": "m", "wall_temperature": "K"}
 
@@ -82,11 +95,11 @@ class Heat(Problem):
     """Stored times, the initial state among them."""
     duration: float = pydantic.Field(default=600.0, gt=0)
     """The last stored time in seconds."""
-    conductivity: Scale = pydantic.Field(default="15:60", validate_default=True)
+    conductivity: Scale = LogRange(15.0, 60.0)
     """k in W/(m·K), of stainless to carbon steel; a number is the same for all, and then no parameter."""
-    power: Scale = pydantic.Field(default="20:100", validate_default=True)
+    power: Scale = LogRange(20.0, 100.0)
     """Of the source in W, likewise."""
-    speed: Scale = pydantic.Field(default="1e-4:3e-4", validate_default=True)
+    speed: Scale = LogRange(1e-4, 3e-4)
     """Of the source in m/s, likewise; it starts at a tenth of the plate's length."""
     source_y: Range = (0.02, 0.08)
     """Range of the source's height on the plate in m."""
@@ -139,6 +152,7 @@ class Heat(Problem):
             parameters=parameters,
             signals=("wall_temperature",),
             units={name: UNITS[name] for name in (*parameters, "wall_temperature")},
+            symmetries=self.symmetric(SYMMETRIES),
             prescribed=(Prescribed(field="temperature", node_types=(CODES["wall"],)),),
             provenance={
                 "solver": "linear triangles with lumped mass, TR-BDF2",

@@ -96,7 +96,7 @@ class NavierStokes(Problem):
             times=self._times(),
             points=tensor_grid(axis, axis),
             parameters=self.ranged,
-            symmetries=SYMMETRIES,
+            symmetries=self.symmetric(SYMMETRIES),
             grid_shape=(self.points, self.points),
             provenance={
                 "solver": "pseudo-spectral: 2/3 dealiasing, integrating-factor Runge–Kutta 4",
