@@ -149,8 +149,7 @@ class Conditions:
 
     def __init__(self, description: Description) -> None:
         self.symmetries = description.symmetries
-        features = tuple(field.name for field in description.features)
-        self.names = {"parameters": description.parameters, "signals": description.signals, "features": features}
+        self.names = description.conditions
 
     def turned(self, batch: Batch, acted: list[list[int]]) -> Batch:
         """Of each window after each symmetry has acted so many times; kinds of which not all is declared are left out."""

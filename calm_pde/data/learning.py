@@ -23,9 +23,7 @@ class Learning:
 
     def __init__(self, description: Description) -> None:
         self.description = description
-        features = tuple(field.name for field in description.features)
-        names = {"parameters": description.parameters, "signals": description.signals, "features": features}
-        self.conditions = {kind: Spread(found) for kind, found in names.items() if found}
+        self.conditions = {kind: Spread(found) for kind, found in description.conditions.items() if found}
         self.knots: list[int] = []
         self.first: np.ndarray | None = None
         self.same = True

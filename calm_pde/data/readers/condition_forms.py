@@ -53,7 +53,7 @@ def signal_table(signals: Any, times: np.ndarray, count: int) -> tuple[Table, tu
     each = {str(name): list(_lines(f"signals[{str(name)!r}]", given, times, count)) for name, given in signals.items()}
     if not each:
         return None
-    joined = [_at_common_knots([lines[sample] for lines in each.values()]) for sample in range(count)]
+    joined = [at_common_knots([lines[sample] for lines in each.values()]) for sample in range(count)]
     return ([knots for knots, _ in joined], [values for _, values in joined]), tuple(each)
 
 
@@ -91,7 +91,7 @@ def _rows(name: str, given: Any, count: int) -> list[np.ndarray]:
     return rows
 
 
-def _at_common_knots(lines: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def at_common_knots(lines: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """The knots of all signals of a sample, where all are known, and every signal there."""
     knots = lines[0][0]
     if any(not np.array_equal(places, knots) for places, _ in lines):
