@@ -183,3 +183,5 @@ def _refused(problem: str, mark: Any) -> yaml.MarkedYAMLError:
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+0123456789.")
 )
+for _first in "-+0123456789":  # 15:45 is a range and no number to base 60
+    _Loader.yaml_implicit_resolvers[_first].insert(0, ("tag:yaml.org,2002:str", re.compile(r"[-+]?[\d_]+(:[\d_]+)+\.?\d*$")))

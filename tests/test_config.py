@@ -54,6 +54,18 @@ def test_hostile_and_impossible_recipes_are_refused_at_once(tmp_path: Path, name
     assert len(str(caught.value)) < 2000
 
 
+def test_a_range_is_no_number_to_base_sixty() -> None:
+    """YAML 1.1 reads 15:45 as 945."""
+    assert yaml_value("[15:45, 1e-4:1e-2, 0.5:2.5, 15, 2.5, 1e-3]", "my.yaml") == [
+        "15:45",
+        "1e-4:1e-2",
+        "0.5:2.5",
+        15,
+        2.5,
+        1e-3,
+    ]
+
+
 def test_a_yaml_error_tells_line_and_column() -> None:
     with pytest.raises(ConfigError, match=r'"my\.yaml", line 2, column 7'):
         yaml_mapping("a: 1\nday:  2001-99-99", "my.yaml", "a")

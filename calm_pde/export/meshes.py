@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 import warnings
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ _SOLIDS = _LINEAR_SOLIDS | _CURVED_SOLIDS
 _TYPES = {"vertex": 1} | _LINES | _SURFACES | _SOLIDS
 _WEDGE = [0, 2, 1, 3, 5, 4]  # the readers turn the two triangles of a wedge the other way than VTK
 _FLAT = 1e-6  # of the extent of a mesh: what rounding may do to a constant coordinate
+_UNNAMED = re.compile(r"Warning: \w+ does not support tags of string type\. Surface tag .*? will be replaced by \d+")
 _FIX = "Give a whole mesh file (.vtu, .vtk, .msh, .xdmf, .stl, …), or the points alone as .npy or .npz."
 
 Blocks = list[tuple[int, np.ndarray]]
@@ -87,12 +92,44 @@ def read_file(path: Path) -> Any:
             found = reader.read(path)
             for values in (found.points, *(block.data for block in found.cells)):  # damage may show only here
                 np.asarray(values, dtype=np.float64)
+            if path.suffix == ".su2":
+                _name_markers(path, found)
     except (Exception, SystemExit) as error:  # whatever a damaged file does to the reader, which may even end the program
         reason = said.getvalue() if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         raise FileError(path, f"not a readable mesh ({' '.join(reason.split())})", fix=_FIX) from error
-    if "Warning" in said.getvalue():  # such as cells that it left out
-        warnings.warn(f"{path}: {' '.join(said.getvalue().split())}", UserWarning, stacklevel=4)
+    heard = _UNNAMED.sub("", " ".join(said.getvalue().split()))
+    if "Warning" in heard:  # such as cells that it left out
+        warnings.warn(f"{path}: {heard}", UserWarning, stacklevel=4)
     return found
+
+
+def _name_markers(path: Path, found: Any) -> None:
+    """Give the boundaries of an SU2 file their names, which the readers replace by numbers; cells come in the file's order."""
+    begun, sets = dict.fromkeys((block.type for block in found.cells), 0), {}
+    for name, counts in _markers(path):
+        parts = sets.setdefault(name, [np.zeros(0, dtype=int) for _ in found.cells])
+        for place, block in enumerate(found.cells):
+            more = np.arange(begun[block.type], begun[block.type] + counts.get(block.type, 0))
+            parts[place], begun[block.type] = np.append(parts[place], more), begun[block.type] + len(more)
+    if any(begun[block.type] > len(block.data) for block in found.cells):
+        raise ValueError("its markers count more cells than there are")
+    found.cell_sets = sets
+
+
+def _markers(path: Path) -> Iterator[tuple[str, dict[str, int]]]:
+    """Name and number of cells by type of every boundary of an SU2 file, which `read_file` found readable."""
+    kinds = {str(code): kind for kind, code in (_LINES | _SURFACES).items()}
+    lines = iter(path.read_text(encoding="utf-8", errors="replace").splitlines())
+    name = ""
+    for line in lines:
+        key, _, value = line.partition("%")[0].partition("=")
+        if key.strip() == "MARKER_TAG":
+            name = value.strip()
+        elif key.strip() == "MARKER_ELEMS":
+            first = [line.split()[0] for line in islice(lines, int(value)) if line.split()]
+            if len(first) < int(value):
+                raise ValueError(f"marker {name!r} ends after {len(first)} of {int(value)} cells")
+            yield name, dict(Counter(kinds.get(code, code) for code in first))
 
 
 def _reader(path: Path) -> Any:

@@ -8,6 +8,7 @@ from calm_pde.solvers.problems.burgers import Burgers
 from calm_pde.solvers.problems.compressible import Compressible
 from calm_pde.solvers.problems.cylinder import Cylinder
 from calm_pde.solvers.problems.elasticity import Elasticity
+from calm_pde.solvers.problems.heat import Heat
 from calm_pde.solvers.problems.navier_stokes import NavierStokes
 from calm_pde.solvers.problems.steady_airfoil import SteadyAirfoil
 
@@ -17,6 +18,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     "compressible": Compressible,
     "cylinder": Cylinder,
     "airfoil": Airfoil,
+    "heat": Heat,
     "elasticity": Elasticity,
     "steady_airfoil": SteadyAirfoil,
 }
@@ -29,6 +31,7 @@ __all__ = [
     "Compressible",
     "Cylinder",
     "Elasticity",
+    "Heat",
     "NavierStokes",
     "Problem",
     "SteadyAirfoil",

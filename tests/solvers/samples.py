@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from calm_pde.data.picture import draw_plane, field_label, limits
-from calm_pde.solvers import Airfoil, Cylinder, Elasticity, Problem, SteadyAirfoil
+from calm_pde.solvers import Airfoil, Cylinder, Elasticity, Heat, Problem, SteadyAirfoil
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 SAMPLES = 3
@@ -51,6 +51,7 @@ def main() -> None:
         "cylinder": (Cylinder(), "velocity_x", (0, 5, 14), None, True),
         "airfoil": (Airfoil(), "velocity_x", (0, 5, 15), NEAR_AIRFOIL, True),
         "steady_airfoil": (SteadyAirfoil(), "mach", (0,), NEAR_AIRFOIL, False),
+        "heat": (Heat(), "temperature", (1, 4, 10), None, True),
         "elasticity": (Elasticity(), "stress", (0,), None, False),
     }
     for name in sys.argv[1:] or wanted:

@@ -13,6 +13,7 @@ from calm_pde.solvers import (
     Compressible,
     Cylinder,
     Elasticity,
+    Heat,
     NavierStokes,
     Problem,
     SteadyAirfoil,
@@ -24,6 +25,7 @@ SMALL = {
     "compressible": Compressible(points=8, frames=3, duration=0.05),
     "cylinder": Cylinder(points=200, frames=3, spacing=0.02),
     "airfoil": Airfoil(points=400, frames=3, spacing=0.4),
+    "heat": Heat(points=150, frames=3, duration=60.0),
     "steady_airfoil": SteadyAirfoil(points=400, stride_around=10, stride_outward=5, fall=0.02),
     "elasticity": Elasticity(around=12, outward=7, elements_around=24, elements_outward=12),
 }
@@ -59,6 +61,23 @@ def test_the_description_fits_the_trajectories(problem):
     assert (unit.max(axis=0) < np.where(periodic, 1, 1 + 1e-9)).all()
     assert description.provenance["settings"] == problem.model_dump()
     assert description.name in PROBLEMS
+    assert (trajectory.parameters is None) == (not description.parameters)
+    assert trajectory.parameters is None or trajectory.parameters.shape == (len(description.parameters),)
+    assert (trajectory.signals is None) == (not description.signals)
+    assert set(description.units) <= {*description.parameters, *description.signals}
+
+
+def test_signals_are_known_from_the_first_frame_to_the_last(problem):
+    description = problem.description()
+    if not description.signals:
+        pytest.skip("it has no signals")
+    (trajectory,) = problem.solve(draws(0))
+    assert trajectory.signals.shape == (len(trajectory.signal_times), len(description.signals))
+    assert (np.diff(trajectory.signal_times) > 0).all()
+    assert trajectory.signal_times[[0, -1]].tolist() == description.times[[0, -1]].tolist()
+    known = {known.field: known.node_types for known in description.prescribed}
+    assert set(known) <= set(description.field_names)
+    assert {code for codes in known.values() for code in codes} <= set(description.node_types)
 
 
 def test_conserved_fields_keep_their_mean(problem):

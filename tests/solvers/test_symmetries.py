@@ -12,6 +12,7 @@ from calm_pde.data.augment import values_from
 from calm_pde.geometry import cell_centers
 from calm_pde.records.symmetry import Symmetry, signed_choice
 from calm_pde.solvers.mesh.triangles import TriangleMesh
+from calm_pde.solvers.methods.conduction import Boundaries, Conduction
 from calm_pde.solvers.methods.random_fields import few_sines, gaussian_modes
 from calm_pde.solvers.methods.spectral import Torus
 from calm_pde.solvers.problem import Problem
@@ -19,6 +20,7 @@ from calm_pde.solvers.problems import burgers, compressible, navier_stokes
 from calm_pde.solvers.problems.burgers import Burgers
 from calm_pde.solvers.problems.compressible import Compressible, random_gas
 from calm_pde.solvers.problems.cylinder import Channel, Cylinder
+from calm_pde.solvers.problems.heat import CAPACITY, Heat, Plate, Spot
 from calm_pde.solvers.problems.navier_stokes import NavierStokes
 
 DRAW = 3
@@ -97,6 +99,25 @@ def test_what_the_forcing_breaks_does_not_commute(monkeypatch: pytest.MonkeyPatc
         found = given(problem, there.T.reshape(start.shape), monkeypatch)
         wanted = moved(wrong, given(problem, start, monkeypatch), description.points, description.box, 3)
         assert np.abs(found - wanted).max() > 1e-3 * np.abs(wanted).max()
+
+
+def test_the_plate_and_its_mirror_image() -> None:
+    """On the mirrored mesh, under the source at the mirrored height, the temperature is the mirrored one."""
+    (symmetry,) = Heat().description().symmetries
+    height = symmetry.conditions["source_y"]
+    plate = Plate((0.09, 0.04), 0.02)
+    mesh = plate.mesh(plate.scale(300), np.random.default_rng(0))
+    mirrored = TriangleMesh(symmetry.moved(mesh.points), mesh.cells[:, [0, 2, 1]], mesh.boundary)
+    found = []
+    for one, y in ((mesh, 0.03), (mirrored, height.sign * 0.03 + height.plus)):
+        spot = Spot(60.0, 2e-4, (0.02, y), 0.008, 0.005)
+        wall = Boundaries(held=("wall",), temperature=lambda places, time: np.full(len(places), 300.0 + 0.1 * time))
+        conduction = Conduction(one, 30.0, CAPACITY, spot, wall)
+        conduction.start(np.full(len(one.points), 300.0))
+        for _ in range(20):
+            conduction.step(10.0)
+        found.append(conduction.temperature - 300)
+    assert np.abs(found[1] - found[0]).max() < 1e-9 * np.abs(found[0]).max()
 
 
 def test_the_channel_and_its_mirror_image() -> None:

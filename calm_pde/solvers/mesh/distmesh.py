@@ -19,7 +19,8 @@ _RETRIANGULATE = 0.1  # in edge lengths: how far points move before neighbors ar
 _SETTLED = 0.005  # in edge lengths: the last movements
 _STRIP = np.sqrt(3) / 4  # in edge lengths: a strip this wide along the boundary belongs to the points on it
 _NEAREST = 0.35  # in edge lengths: how near an inner point may come to the boundary
-_LONGEST = 300
+LONGEST = 300
+"""Rounds of pushing, after which points are where they are."""
 
 
 def rectangle(lower: tuple[float, float], upper: tuple[float, float]) -> OfPoints:
@@ -54,7 +55,7 @@ def spaced(curve: OfPoints, size: OfPoints, fewest: int = 1) -> np.ndarray:
 
 
 def triangulate(
-    fixed: np.ndarray, distance: OfPoints, size: OfPoints, draw: np.random.Generator
+    fixed: np.ndarray, distance: OfPoints, size: OfPoints, draw: np.random.Generator, longest: int = LONGEST
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points and counterclockwise triangles; `fixed` come first among the points and are the whole boundary, in their order.
 
@@ -65,7 +66,7 @@ def triangulate(
     free = slice(len(fixed), None)
     placed = np.full_like(points, np.inf)
     cells, bars = np.zeros((0, 3), dtype=int), np.zeros((0, 2), dtype=int)
-    for _ in range(_LONGEST):
+    for _ in range(longest):
         wanted = size(points)
         if (np.linalg.norm(points - placed, axis=1) > _RETRIANGULATE * wanted).any():
             placed = points.copy()

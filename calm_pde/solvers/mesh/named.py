@@ -3,23 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import tyro
 
 from calm_pde.config import suggestion
 from calm_pde.errors import FileError, InputError
 from calm_pde.export.meshes import mesh_of, read_file
+from calm_pde.geometry import Box
 from calm_pde.solvers.mesh.triangles import TriangleMesh, counterclockwise, without_unused
 
+Boundary = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
+"""Settings ROLE=NAME, one for each."""
+
+_LAST_KNOWN = 6  # of the node types that published sets have
 _TAGS = ("gmsh:physical", "cell_tags", "medit:ref", "CellEntityIds")
 
 
-def read_named(path: Path, roles: Mapping[str, tuple[str, ...]]) -> TriangleMesh:
+@dataclass(frozen=True)
+class NamedMesh(TriangleMesh):
+    """A mesh whose boundaries bear roles, and the names that they have in its file.
+
+    Args:
+        names: per name the role, and the (edge, 2) corners of its edges.
+    """
+
+    names: Mapping[str, tuple[str, np.ndarray]]
+
+    @property
+    def box(self) -> Box:
+        """Of its points."""
+        lower, upper = (tuple(corner.tolist()) for corner in (self.points.min(axis=0), self.points.max(axis=0)))
+        return Box(lower, upper)
+
+    def node_types(self, codes: Mapping[str, int], interior: str = "normal") -> tuple[np.ndarray, dict[int, str]]:
+        """(point,) codes, and their names: those of the file.
+
+        The first boundary of a role has the code of the role, every other one the next that no role has. Where boundaries meet,
+        the role that comes last in `codes` wins.
+        """
+        taken, last = {0: interior}, max(_LAST_KNOWN, *codes.values())
+        found = np.zeros(len(self.points), dtype=np.int32)
+        for role, code in codes.items():
+            for name, edges in ((name, edges) for name, (of, edges) in self.names.items() if of == role):
+                last += code in taken
+                own = last if code in taken else code
+                taken[own] = name
+                found[edges] = own
+        return found, taken
+
+
+def read_named(path: Path, roles: Mapping[str, tuple[str, ...]]) -> NamedMesh:
     """A mesh whose boundaries bear the given roles.
 
-    Names are Gmsh's physical groups, cell sets, or the numbers of an integer array over the file's line cells.
+    Names are Gmsh's physical groups, markers of SU2, cell sets, or the numbers of an integer array over the file's line cells.
 
     Args:
         roles: per role the names that have it in the file; a role without any is looked for by its own name.
@@ -46,8 +87,25 @@ def read_named(path: Path, roles: Mapping[str, tuple[str, ...]]) -> TriangleMesh
     points, cells, used = without_unused(found.points, found.cells)
     place = np.full(len(found.points), -1)
     place[used] = np.arange(len(used))
-    boundary = {role: place[np.concatenate([lines[name] for name in names])] for role, names in given.items()}
-    return TriangleMesh(points, counterclockwise(points, cells), boundary)
+    known = {name: (role, place[lines[name]]) for role, names in given.items() for name in names}
+    boundary = {role: np.concatenate([known[name][1] for name in names]) for role, names in given.items()}
+    return NamedMesh(points, counterclockwise(points, cells), boundary, known)
+
+
+def check_boundary(mesh: str, boundary: tuple[str, ...], roles: tuple[str, ...]) -> None:
+    """What a user says of the boundaries of a mesh fits its roles."""
+    for entry in boundary:
+        if entry.partition("=")[0] not in roles or not entry.partition("=")[2]:
+            raise ValueError(f"boundary: expected ROLE=NAME with a role of {', '.join(roles)}, got {entry!r}")
+    if boundary and not mesh:
+        raise ValueError("boundary: expected none without a mesh, got some. Name the file with mesh")
+
+
+@lru_cache(maxsize=1)
+def own_mesh(path: str, boundary: tuple[str, ...], roles: tuple[str, ...]) -> NamedMesh:
+    """The user's mesh, read once per process."""
+    pairs = [entry.partition("=")[::2] for entry in boundary]
+    return read_named(Path(path), {role: tuple(name for of, name in pairs if of == role) for role in roles})
 
 
 def _named_lines(mesh: Any) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Finite elements in the plane: Lagrange elements on quadrilaterals, their integrals, and linear solves."""
+"""Finite elements in the plane: Lagrange elements on quadrilaterals and triangles, their integrals, and linear solves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sparse
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import SuperLU, splu
 
 from calm_pde.errors import InputError
 from calm_pde.geometry import tensor_grid
@@ -75,6 +75,18 @@ def quadrilateral(degree: int) -> Element:
     )
 
 
+def triangle() -> Element:
+    """Linear polynomials on corners (0, 0), (1, 0), (0, 1); the quadrature at the middles of its edges is exact to degree 2."""
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    return Element(
+        shape=Lagrange(corners, corners.astype(int)),
+        places=np.array([[0.5, 0.0], [0.5, 0.5], [0.0, 0.5]]),
+        weights=np.full(3, 1 / 6),
+        samples=Lagrange(np.full((1, 2), 1 / 3), np.zeros((1, 2), dtype=int)),
+        edge=Lagrange(np.array([[0.0], [1.0]]), np.array([[0], [1]])),
+    )
+
+
 @dataclass(frozen=True)
 class Mesh:
     """Cells of one type, bent as their nodes say.
@@ -116,6 +128,17 @@ class Mesh:
         rows, columns = np.repeat(unknowns, count, axis=1).ravel(), np.tile(unknowns, (1, count)).ravel()
         return sparse.csc_matrix((blocks.ravel(), (rows, columns)), shape=(components * len(self.points),) * 2)
 
+    def loads(self) -> tuple[np.ndarray, sparse.csr_matrix]:
+        """(place, 2) where a source q is read, and the matrix (node, place) that makes the integrals ∫ q N dx of it."""
+        values = self.element.shape.values(self.element.places)
+        _, area = self.gradients(self.element.places)
+        shares = (area * self.element.weights)[:, :, None] * values
+        places = np.einsum("pn,cnx->cpx", values, self.points[self.cells]).reshape(-1, 2)
+        rows = np.broadcast_to(self.cells[:, None, :], shares.shape)
+        columns = np.broadcast_to(np.arange(len(places)).reshape(*shares.shape[:2], 1), shares.shape)
+        entries = (shares.ravel(), (rows.ravel(), columns.ravel()))
+        return places, sparse.csr_matrix(entries, shape=(len(self.points), len(places)))
+
     def edge_load(self, edges: np.ndarray, traction: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """(node, 2): ∫ t·N ds over (edge, node) edges with the body to their left; t of positions and outward unit normals."""
         shape = self.element.edge
@@ -148,11 +171,14 @@ def solve_symmetric(matrix: sparse.csc_matrix, load: np.ndarray, fixed: np.ndarr
     """
     held = np.where(fixed, values, 0.0).ravel()
     free = np.flatnonzero(~fixed.ravel())
-    inner = matrix[free][:, free].tocsc()
     right = (load.ravel() - matrix @ held)[free]
-    factors = splu(inner, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    held[free] = factors.solve(right)
+    held[free] = factors(matrix[free][:, free]).solve(right)
     return held.reshape(load.shape)
+
+
+def factors(matrix: sparse.spmatrix) -> SuperLU:
+    """Of a symmetric positive definite matrix."""
+    return splu(sparse.csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
 
 def _monomials(places: np.ndarray, powers: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ SAFETY = 0.9
 class ConservationLaw(ABC):
     """u_t + ∇·f(u) = D Δu for states of shape (batch, channel, *grid)."""
 
-    diffusivity: float = 0.0
-    """D, of every primitive; only laws whose primitives are the state itself may set it."""
+    diffusivity: float | np.ndarray = 0.0
+    """D, of every primitive, one for all or (batch,); only laws whose primitives are the state itself may set it."""
 
     def primitive(self, state: np.ndarray) -> np.ndarray:
         """The variables that are reconstructed at the faces."""
@@ -34,6 +35,14 @@ class ConservationLaw(ABC):
     @abstractmethod
     def crossing_rate(self, primitive: np.ndarray) -> np.ndarray:
         """The largest Σ_axis |wave speed| over the cells, (batch,)."""
+
+    def of(self, chosen: np.ndarray) -> ConservationLaw:
+        """The law of some trajectories of the batch."""
+        if np.ndim(self.diffusivity) == 0:
+            return self
+        law = copy(self)
+        law.diffusivity = np.asarray(self.diffusivity)[chosen]
+        return law
 
     def repair(self, state: np.ndarray) -> np.ndarray:
         """Make impossible states possible in place; gives how many cells that took, (batch,)."""
@@ -71,12 +80,17 @@ def rate_of_change(law: ConservationLaw, primitive: np.ndarray, spacing: float) 
         left = padded[:, :, 1:-2] + half[:, :, :-1]
         right = padded[:, :, 2:-1] - half[:, :, 1:]
         flux = law.flux(left, right, axis)
-        if law.diffusivity:
+        if np.any(law.diffusivity):
             diffusive = jump[:, :, 1:-1]
-            diffusive *= law.diffusivity / spacing
+            diffusive *= _over(law.diffusivity, diffusive) / spacing
             flux -= diffusive
         np.moveaxis(change, axis + 2, 2)[...] -= flux[:, :, 1:] - flux[:, :, :-1]
     return change
+
+
+def _over(of_batch: float | np.ndarray, state: np.ndarray) -> np.ndarray:
+    """One number for all or (batch,), for a product with states."""
+    return np.reshape(of_batch, (-1,) + (1,) * (state.ndim - 1))
 
 
 def longest_step(law: ConservationLaw, primitive: np.ndarray, spacing: float) -> np.ndarray:
@@ -112,13 +126,12 @@ def evolve(
         record(int(trajectory), 0, state[trajectory])
     if len(times) == 1:
         return Effort(steps, repaired)
-    scale_shape = (-1,) + (1,) * (state.ndim - 1)
     while len(running):
         primitive = law.primitive(state)
         remaining = times[frame] - clock
         parts = whole_steps(remaining, longest_step(law, primitive, spacing))
         step = remaining / parts
-        scale = (step / spacing).reshape(scale_shape)
+        scale = _over(step / spacing, state)
         first = rate_of_change(law, primitive, spacing)
         first *= scale
         first += state
@@ -141,4 +154,5 @@ def evolve(
         going = frame < len(times)
         if not going.all():
             state, running, clock, frame = state[going], running[going], clock[going], frame[going]
+            law = law.of(going)
     return Effort(steps, repaired)

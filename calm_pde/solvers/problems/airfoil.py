@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pydantic
@@ -15,6 +15,7 @@ from calm_pde.geometry import Box
 from calm_pde.records.description import Description, Field
 from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.mesh.graded import airfoil_mesh, require_netgen
+from calm_pde.solvers.mesh.named import Boundary, NamedMesh, check_boundary, own_mesh
 from calm_pde.solvers.mesh.section import Section
 from calm_pde.solvers.mesh.triangles import node_types
 from calm_pde.solvers.methods.dual_mesh import DualMesh
@@ -27,6 +28,7 @@ from calm_pde.solvers.problem import Problem
 NODE_TYPES = {0: "normal", 2: "airfoil", 4: "inflow"}
 CODES = {"inflow": 4, "airfoil": 2}
 """Of the boundaries; the whole far field counts as inflow."""
+ROLES = ("inflow", "airfoil")
 
 DENSITY, PRESSURE = 1.225, 101325.0
 """Of the free stream in kg/m³ and Pa: air at 15 °C; the chord is 1 m."""
@@ -60,6 +62,10 @@ class Airfoil(Problem):
     """Range of the angle of attack in degrees."""
     time_step: float = pydantic.Field(default=0.2, gt=0)
     """The longest step, in the unit of `spacing`; halved up to twice where a step is not solved well."""
+    mesh: str = ""
+    """A triangle mesh file (.msh, .su2, .vtu, …; extra `mesh`) around any body to use instead, in chords; all points count."""
+    boundary: Boundary = ()
+    """ROLE=NAME for the boundaries of the mesh, roles airfoil and inflow (the far field); a role left out is its own name."""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Airfoil:
@@ -67,22 +73,31 @@ class Airfoil(Problem):
             low, high = getattr(self, name)
             if not lowest <= low <= high <= highest:
                 raise ValueError(f"{name}: expected {lowest:g} ≤ lower ≤ upper ≤ {highest:g}, got {low:g}, {high:g}")
-        require_netgen()
+        check_boundary(self.mesh, self.boundary, ROLES)
+        if not self.mesh:
+            require_netgen()
         return self
+
+    @pydantic.model_serializer(mode="wrap")
+    def _without_no_mesh(self, written: Callable[[Airfoil], dict[str, Any]]) -> dict[str, Any]:
+        """A mesh stands in a file only where there is one: without, files are what they were before there could be any."""
+        content = written(self)
+        return content if self.mesh else {name: value for name, value in content.items() if name not in ("mesh", "boundary")}
 
     def description(self) -> Description:
         speed = (Field(name="velocity_x", unit="m/s"), Field(name="velocity_y", unit="m/s"))
-        mesh = _prepared(self.points)[0].mesh
+        mesh = self._prepared()[0].mesh
+        own = isinstance(mesh, NamedMesh)
         unit = _PUBLISHED if self.clock == "published" else 1 / _SOUND
         return Description(
             name="airfoil",
             fields=(*speed, Field(name="density", unit="kg/m³"), Field(name="pressure", unit="Pa")),
-            box=Box((-_RADIUS, -_RADIUS), (_RADIUS, _RADIUS)),
+            box=mesh.box if own else Box((-_RADIUS, -_RADIUS), (_RADIUS, _RADIUS)),
             times=unit * self.spacing * np.arange(self.frames),
             points=mesh.points,
             cells=mesh.cells.astype(np.int32),
-            node_type=node_types(mesh, CODES),
-            node_types=NODE_TYPES,
+            node_type=mesh.node_types(CODES)[0] if own else node_types(mesh, CODES),
+            node_types=mesh.node_types(CODES)[1] if own else NODE_TYPES,
             parameters=("mach", "angle", "rejected_draws"),
             provenance={
                 "solver": "Euler equations: finite volumes around the points of triangles, Roe's flux, BDF2",
@@ -113,7 +128,7 @@ class Airfoil(Problem):
 
     def flow(self, mach: float, angle: float, longest: float) -> np.ndarray | None:
         """(time, point, 4) in SI units with steps of at most `longest`; None where a step is not solved or entropy falls."""
-        dual, system = _prepared(self.points)
+        dual, system = self._prepared()
         euler = Euler(dual, free_stream(mach, angle), walls=["airfoil"], far=["inflow"])
         flow = Unsteady(euler, system)
         flow.start(euler.uniform())
@@ -129,9 +144,12 @@ class Airfoil(Problem):
             fields[frame] = primitive(flow.state)[[1, 2, 0, 3]].T * units
         return fields
 
+    def _prepared(self) -> tuple[DualMesh, BlockSystem]:
+        return _prepared(0 if self.mesh else self.points, self.mesh, self.boundary)
+
 
 @lru_cache(maxsize=1)
-def _prepared(points: int) -> tuple[DualMesh, BlockSystem]:
+def _prepared(points: int, mesh: str, boundary: tuple[str, ...]) -> tuple[DualMesh, BlockSystem]:
     """The one mesh of a data set, once per process."""
-    dual = DualMesh(airfoil_mesh(Section(), points, _RADIUS))
+    dual = DualMesh(own_mesh(mesh, boundary, ROLES) if mesh else airfoil_mesh(Section(), points, _RADIUS))
     return dual, BlockSystem(dual)

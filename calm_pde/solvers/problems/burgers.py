@@ -16,6 +16,7 @@ from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.methods.finite_volume import ConservationLaw, evolve
 from calm_pde.solvers.methods.random_fields import few_sines
 from calm_pde.solvers.problem import Problem
+from calm_pde.solvers.scales import ScaleOrZero
 
 FEWEST_CELLS = 1024
 
@@ -23,7 +24,7 @@ FEWEST_CELLS = 1024
 class BurgersLaw(ConservationLaw):
     """u_t + (u²/2)_x = D u_xx, with the exact solution of the Riemann problem at every face."""
 
-    def __init__(self, diffusivity: float) -> None:
+    def __init__(self, diffusivity: float | np.ndarray) -> None:
         self.diffusivity = diffusivity
 
     def flux(self, left: np.ndarray, right: np.ndarray, axis: int) -> np.ndarray:
@@ -48,8 +49,8 @@ class Burgers(Problem):
     """Stored cells; solved on the smallest multiple of at least 1024 cells, of which averages are stored."""
     frames: int = pydantic.Field(default=41, ge=2)
     """Stored times, the initial state among them."""
-    viscosity: float = pydantic.Field(default=1e-3, ge=0)
-    """ν; the equation diffuses with ν/π."""
+    viscosity: ScaleOrZero = 1e-3
+    """ν; the equation diffuses with ν/π. A range low:high gives every trajectory its own, as a parameter."""
     duration: float = pydantic.Field(default=2.0, gt=0)
     """The last stored time."""
     exactly_periodic: bool = True
@@ -63,8 +64,9 @@ class Burgers(Problem):
             box=box,
             times=self._times(),
             points=cell_centers(self.points)[:, None],
+            parameters=self.ranged,
             conserved=("u",),
-            symmetries=isotropic(box, 1, velocity=(0,)),
+            symmetries=self.symmetric(isotropic(box, 1, velocity=(0,))),
             grid_shape=(self.points,),
             provenance={
                 "solver": "finite volumes: MUSCL (MC limiter), Godunov flux, Heun steps",
@@ -83,11 +85,11 @@ class Burgers(Problem):
         def record(trajectory: int, frame: int, state: np.ndarray) -> None:
             stored[trajectory, frame, :, 0] = state[0].reshape(-1, merged).mean(axis=1)
 
-        law = BurgersLaw(self.viscosity / np.pi)
+        law = BurgersLaw(np.array([self.number("viscosity", draw) for draw in draws]) / np.pi)
         effort = evolve(law, initial[:, None], 1.0 / cells, self._times(), record)
         seconds = (time.perf_counter() - start) * effort.steps / effort.steps.sum()
-        for fields, share in zip(stored, seconds, strict=True):
-            yield Trajectory(fields=fields, seconds=float(share))
+        for fields, draw, share in zip(stored, draws, seconds, strict=True):
+            yield Trajectory(fields=fields, parameters=self.parameters(draw), seconds=float(share))
 
     def _times(self) -> np.ndarray:
         return np.linspace(0.0, self.duration, self.frames)

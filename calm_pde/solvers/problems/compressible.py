@@ -16,6 +16,7 @@ from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.methods.finite_volume import ConservationLaw, evolve
 from calm_pde.solvers.methods.random_fields import many_sines, window, window_edges
 from calm_pde.solvers.problem import Problem
+from calm_pde.solvers.scales import Scale
 
 GAMMA = 5.0 / 3.0
 DENSITY_FLOOR = 1e-4
@@ -118,8 +119,8 @@ class Compressible(Problem):
     """Stored times, the initial state among them."""
     duration: float = pydantic.Field(default=1.0, gt=0)
     """The last stored time."""
-    mach: float = pydantic.Field(default=1.0, gt=0)
-    """Mean initial speed over the speed of sound of the mean state."""
+    mach: Scale = 1.0
+    """Mean initial speed over the speed of sound of the mean state; a range low:high gives every trajectory its own."""
 
     def description(self) -> Description:
         names = ("density", "pressure", "velocity_x", "velocity_y", "velocity_z")
@@ -130,8 +131,9 @@ class Compressible(Problem):
             box=box,
             times=self._times(),
             points=tensor_grid(*[cell_centers(self.points)] * 3),
+            parameters=self.ranged,
             conserved=("density",),
-            symmetries=isotropic(box, len(names), velocity=(2, 3, 4)),
+            symmetries=self.symmetric(isotropic(box, len(names), velocity=(2, 3, 4))),
             grid_shape=(self.points,) * 3,
             provenance={"solver": "finite volumes: MUSCL (MC limiter), HLLC flux, Heun steps", "settings": self.model_dump()},
         )
@@ -145,7 +147,7 @@ class Compressible(Problem):
             def record(_: int, frame: int, state: np.ndarray, fields: np.ndarray = fields) -> None:
                 fields[frame] = law.primitive(state[None])[0].reshape(5, -1).T
 
-            initial = law.state(random_gas(draw, self.points, self.mach)[None])
+            initial = law.state(random_gas(draw, self.points, self.number("mach", draw))[None])
             effort = evolve(law, initial, 1.0 / self.points, self._times(), record)
             if effort.repaired[0]:
                 warnings.warn(
@@ -154,7 +156,7 @@ class Compressible(Problem):
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            yield Trajectory(fields=fields, seconds=time.perf_counter() - start)
+            yield Trajectory(fields=fields, parameters=self.parameters(draw), seconds=time.perf_counter() - start)
 
     def _times(self) -> np.ndarray:
         return np.linspace(0.0, self.duration, self.frames)

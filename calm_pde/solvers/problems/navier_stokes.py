@@ -15,6 +15,7 @@ from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.methods.random_fields import gaussian_modes
 from calm_pde.solvers.methods.spectral import Torus, evolve
 from calm_pde.solvers.problem import Problem
+from calm_pde.solvers.scales import ScaleOrZero
 
 SYMMETRIES = (
     Symmetry(name="translation along (1, -1)", shift=(1.0, -1.0), any_multiple=True),
@@ -66,10 +67,10 @@ class NavierStokes(Problem):
     """Stored points per axis, at i/n."""
     resolution: int = pydantic.Field(default=128, ge=8)
     """Solved points per axis, a multiple of the stored ones, at least twice as many."""
-    viscosity: float = pydantic.Field(default=1e-4, ge=0)
-    """ν."""
+    viscosity: ScaleOrZero = 1e-4
+    """ν; a range low:high gives every trajectory its own, as a parameter."""
     first_time: float = pydantic.Field(default=1.0, ge=0)
-    """The first stored time; the random field stands at time 0."""
+    """The first stored time; the random field stands at time 0, and there does not tell ν."""
     frames: int = pydantic.Field(default=20, ge=2)
     """Stored times."""
     spacing: float = pydantic.Field(default=1.0, gt=0)
@@ -94,7 +95,8 @@ class NavierStokes(Problem):
             box=Box((0.0, 0.0), (1.0, 1.0), True),
             times=self._times(),
             points=tensor_grid(axis, axis),
-            symmetries=SYMMETRIES,
+            parameters=self.ranged,
+            symmetries=self.symmetric(SYMMETRIES),
             grid_shape=(self.points, self.points),
             provenance={
                 "solver": "pseudo-spectral: 2/3 dealiasing, integrating-factor Runge–Kutta 4",
@@ -110,10 +112,11 @@ class NavierStokes(Problem):
             start = time.perf_counter()
             initial = gaussian_modes(draw, torus.highest, 2, initial_variance)
             fields = np.empty((self.frames, self.points**2, 1), dtype=np.float32)
-            solution = evolve(initial, self.viscosity * torus.laplacian, transport, 0.0, self._times(), self.time_step)
+            decay = self.number("viscosity", draw) * torus.laplacian
+            solution = evolve(initial, decay, transport, 0.0, self._times(), self.time_step)
             for frame, modes in enumerate(solution):
                 fields[frame, :, 0] = torus.values(modes)[::stride, ::stride].ravel()
-            yield Trajectory(fields=fields, seconds=time.perf_counter() - start)
+            yield Trajectory(fields=fields, parameters=self.parameters(draw), seconds=time.perf_counter() - start)
 
     def _times(self) -> np.ndarray:
         return self.first_time + self.spacing * np.arange(self.frames)

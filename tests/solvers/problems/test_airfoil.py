@@ -10,8 +10,11 @@ from calm_pde.data.generate import generate
 from calm_pde.data.readers.meshgraphnets import MeshGraphNets
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.records.trajectory import Trajectory
+from calm_pde.solvers.mesh.graded import airfoil_mesh
+from calm_pde.solvers.mesh.section import Section
 from calm_pde.solvers.problems.airfoil import DENSITY, PRESSURE, Airfoil
 from tests.data.readers.files import write_meshgraphnets
+from tests.solvers.mesh.test_named import as_su2
 
 TINY = Airfoil(points=400, frames=3, spacing=0.4)
 
@@ -86,6 +89,39 @@ def test_seconds_are_true_seconds():
     published, true = (Airfoil(points=400, clock=clock).description().times for clock in ("published", "seconds"))
     assert np.allclose(np.diff(published), 0.32)
     assert np.allclose(np.diff(true), 2.4 / np.sqrt(1.4 * PRESSURE / DENSITY))
+
+
+# ------------------------------------------------------------------------------------------------ a mesh of the user's
+
+
+def test_flow_around_a_users_body(tmp_path):
+    """The same section in an SU2 file, its sides named: the same flow, and names and codes of its own."""
+    pytest.importorskip("meshlane")
+    mesh = airfoil_mesh(Section(), TINY.points, 20.0)
+    edges = np.concatenate([mesh.boundary["airfoil"], mesh.boundary["inflow"]])
+    near = np.arange(len(edges)) < len(mesh.boundary["airfoil"])
+    upper = mesh.points[edges, 1].mean(axis=1) > 0
+    names = {"suction side": 1, "pressure side": 2, "far": 3}
+    as_su2(tmp_path / "own.su2", mesh.points, mesh.cells, edges, np.select([near & upper, near], [1, 2], 3), names)
+    boundary = ["airfoil=suction side", "airfoil=pressure side", "inflow=far"]
+    own = Airfoil.model_validate(TINY.model_dump() | {"mesh": str(tmp_path / "own.su2"), "boundary": boundary})
+    description = own.description()
+    assert description.node_types == {0: "normal", 2: "suction side", 7: "pressure side", 4: "far"}
+    assert np.array_equal(np.isin(description.node_type, [2, 7]), TINY.description().node_type == 2)
+    assert description.provenance["settings"]["mesh"] == str(tmp_path / "own.su2")
+    assert description.box.upper == tuple(mesh.points.max(axis=0))
+    found, wanted = own.flow(0.4, 3.0, 0.2), TINY.flow(0.4, 3.0, 0.2)
+    assert found is not None
+    assert wanted is not None
+    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
+def test_without_a_mesh_a_file_does_not_know_of_one():
+    assert not {"mesh", "boundary"} & set(TINY.model_dump())
+    with pytest.raises(ConfigError, match="boundary: expected none without a mesh"):
+        Airfoil(boundary=("airfoil=wing",))
+    with pytest.raises(ConfigError, match="expected ROLE=NAME with a role of inflow, airfoil, got 'wall=wing'"):
+        Airfoil(mesh="a.su2", boundary=("wall=wing",))
 
 
 # ------------------------------------------------------------------------------------------------ physics of the fields
