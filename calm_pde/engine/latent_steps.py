@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
 
 from calm_pde.engine.buffers import POOL, SCRATCH
-from calm_pde.engine.plain import BlockWeights, ProcessorWeights, for_heads, formula_gradients, plain_attention, velocity
+from calm_pde.engine.plain import (
+    BlockWeights,
+    Modulation,
+    ProcessorWeights,
+    for_heads,
+    formula_gradients,
+    plain_attention,
+    velocity,
+)
 from calm_pde.engine.precision import full_precision
 from calm_pde.engine.stepping import Method, Walk, walked
 from calm_pde.engine.tail import gelu_backward_out, gelu_out
@@ -25,12 +33,15 @@ _TOGETHER = 2048  # rows (tokens of evaluations) whose weight gradients are one 
 
 
 _OF_BLOCKS = ("heads", "normals", "moments", "scaled", "shares", "heard", "middles", "hidden", "active")
+_OF_MODULATED = ("seen", "seen_by_mlp", "said", "said_by_mlp")  # what sub-blocks see and answer, where conditions change it
+_ATTENTION, _MLP = 0, 1  # the sub-blocks
+_GAIN, _SCALE, _SHIFT = 0, 1, 2
 
 
 class _Record:
     """What evaluations of ψ leave behind for the backward, as (evaluation, row, …); rows are batch × token."""
 
-    def __init__(self, like: Tensor, weights: ProcessorWeights, evaluations: int, heads: int) -> None:
+    def __init__(self, like: Tensor, weights: ProcessorWeights, evaluations: int, heads: int, modulated: bool) -> None:
         batch, tokens, channels = like.shape
         width, rows, blocks = len(weights.into), batch * tokens, len(weights.blocks)
 
@@ -49,26 +60,80 @@ class _Record:
         self.middles = [new(rows, width) for _ in range(blocks)]
         self.hidden = [new(rows, len(block.expand)) for block in weights.blocks]
         self.active = [new(rows, len(block.expand)) for block in weights.blocks]
+        self.seen, self.seen_by_mlp, self.said, self.said_by_mlp = (
+            [new(rows, width) for _ in range(blocks if modulated else 0)] for _ in _OF_MODULATED
+        )
 
     def tensors(self) -> tuple[Tensor, ...]:
-        lists = (self.streams, *(getattr(self, name) for name in _OF_BLOCKS))
+        lists = (self.streams, *(getattr(self, name) for name in (*_OF_BLOCKS, *_OF_MODULATED)))
         return (self.states, *(value for values in lists for value in values))
 
     @classmethod
-    def of(cls, tensors: tuple[Tensor, ...], blocks: int) -> _Record:
+    def of(cls, tensors: tuple[Tensor, ...], blocks: int, modulated: bool) -> _Record:
         record, rest = cls.__new__(cls), iter(tensors)
         record.states = next(rest)
         record.streams = [next(rest) for _ in range(blocks + 1)]
         for name in _OF_BLOCKS:
             setattr(record, name, [next(rest) for _ in range(blocks)])
+        for name in _OF_MODULATED:
+            setattr(record, name, [next(rest) for _ in range(blocks if modulated else 0)])
         return record
+
+    def inputs(self, depth: int, part: int) -> Tensor:
+        """What a sub-block saw."""
+        plain, modulated = ((self.streams, self.seen), (self.middles, self.seen_by_mlp))[part]
+        return (modulated or plain)[depth]
+
+
+class _Change(NamedTuple):
+    """What conditions make of one sub-block f in one evaluation, x + gain f(scale x + shift), and its place in the record.
+
+    Args:
+        grads: in the backward, where the gradients of gain, scale and shift are summed.
+    """
+
+    gain: Float[Tensor, "batch 1 width"]
+    scale: Float[Tensor, "batch 1 width"]
+    shift: Float[Tensor, "batch 1 width"]
+    seen: Float[Tensor, "row width"]
+    said: Float[Tensor, "row width"]
+    grads: Float[Tensor, "batch 3 width"]
+
+    def read(self, x: Tensor) -> Float[Tensor, "row width"]:
+        """What f sees."""
+        torch.addcmul(self.shift, self.by_sample(x), self.scale, out=self.by_sample(self.seen))
+        return self.seen
+
+    def join(self, x: Tensor, heard: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Float[Tensor, "row width"]:
+        """The stream with what f says, of which its last map is still to be done."""
+        said = torch.addmm(bias, heard, weight.T, out=self.said)
+        torch.addcmul(self.by_sample(x), self.by_sample(said), self.gain, out=self.by_sample(out))
+        return out
+
+    def of_said(self, grad: Tensor, out: Tensor) -> Float[Tensor, "row width"]:
+        """The gradient of what f says from that of the stream behind it."""
+        self.grads[:, _GAIN] += (self.by_sample(grad) * self.by_sample(self.said)).sum(dim=1)
+        torch.mul(self.by_sample(grad), self.gain, out=self.by_sample(out))
+        return out
+
+    def of_stream(self, grad: Tensor, behind: Tensor, x: Tensor, out: Tensor) -> Float[Tensor, "row width"]:
+        """The gradient of the stream x from that of what f sees and that of the stream behind it."""
+        of_seen = self.by_sample(grad)
+        self.grads[:, _SCALE] += (of_seen * self.by_sample(x)).sum(dim=1)
+        self.grads[:, _SHIFT] += of_seen.sum(dim=1)
+        torch.addcmul(self.by_sample(behind), of_seen, self.scale, out=self.by_sample(out))
+        return out
+
+    def by_sample(self, rows: Tensor) -> Float[Tensor, "batch token width"]:
+        return rows.view(len(self.gain), -1, rows.shape[-1])
 
 
 class _Evaluator:
     """ψ − A and its transpose for tokens (batch × token, channel)."""
 
-    def __init__(self, weights: ProcessorWeights, batch: int, heads: int, learns: bool) -> None:
-        self.weights, self.batch, self.heads, self.learns = weights, batch, heads, learns
+    def __init__(self, weights: ProcessorWeights, modulation: Modulation | None, batch: int, heads: int, learns: bool) -> None:
+        self.weights, self.modulation = weights, modulation
+        self.batch, self.heads, self.learns = batch, heads, learns
         self.tokens, self.width = weights.place.shape[-2:]
         self.size = self.width // heads
         self.scale = self.size**-0.5
@@ -76,21 +141,37 @@ class _Evaluator:
         self.bias = for_heads(weights.nearness)
         if learns and self.bias.ndim == 4:  # of each sample or head: once for all evaluations
             self.bias = self.bias.expand(batch, heads, -1, -1).flatten(0, 1)
+        if modulation is not None:
+            one = modulation.table.new_tensor([1.0, 1.0, 0.0])[:, None]  # of gain and scale, for 1 + g and 1 + s
+            self.factors = (modulation.table + one)[..., None, :].movedim(1, 4).contiguous()
+            self.grads = torch.zeros_like(modulation.table)
 
-    def velocity(self, z: Tensor, record: _Record, number: int) -> Float[Tensor, "row channel"]:
+    def velocity(self, z: Tensor, time: float, record: _Record, number: int) -> Float[Tensor, "row channel"]:
         w = self.weights
         record.states[number] = z
         x = torch.mm(z, w.into.T, out=record.streams[0][number])
         x.view(self.batch, self.tokens, -1).add_(w.place)
         for depth, block in enumerate(w.blocks):
-            qkv = torch.addmm(block.qkv_bias, x, block.qkv.T)
+            change = self.change(time, record, number, depth, _ATTENTION)
+            qkv = torch.addmm(block.qkv_bias, x if change is None else change.read(x), block.qkv.T)
             heard = self._listen(qkv, record, depth, number) if self.learns else self._heard(block, qkv)
-            middle = torch.add(x, block.out_bias, out=record.middles[depth][number]).addmm_(heard, block.out.T)
-            hidden = torch.addmm(block.expand_bias, middle, block.expand.T, out=record.hidden[depth][number])
-            x = torch.add(middle, block.reduce_bias, out=record.streams[depth + 1][number])
-            x.addmm_(gelu_out(hidden, out=record.active[depth][number]), block.reduce.T)
+            middle = _joined(change, x, heard, block.out, block.out_bias, record.middles[depth][number])
+            change = self.change(time, record, number, depth, _MLP)
+            seen = middle if change is None else change.read(middle)
+            hidden = torch.addmm(block.expand_bias, seen, block.expand.T, out=record.hidden[depth][number])
+            active = gelu_out(hidden, out=record.active[depth][number])
+            x = _joined(change, middle, active, block.reduce, block.reduce_bias, record.streams[depth + 1][number])
         rate = torch.addmm(w.out_bias, x, w.out.T)
         return rate if w.damping is None else rate.addmm_(z, w.damping.T, alpha=-1)
+
+    def change(self, time: float, record: _Record, number: int, depth: int, part: int) -> _Change | None:
+        """What conditions make of a sub-block at a time; None where there are none."""
+        if self.modulation is None:
+            return None
+        seen, said = ((record.seen, record.said), (record.seen_by_mlp, record.said_by_mlp))[part]
+        place = self.modulation.place(time)
+        gain, scale, shift = self.factors[place, depth, part]
+        return _Change(gain, scale, shift, seen[depth][number], said[depth][number], self.grads[place, :, depth, part])
 
     def _heard(self, block: BlockWeights, qkv: Tensor) -> Float[Tensor, "row width"]:
         """Attention where nothing is remembered."""
@@ -121,6 +202,15 @@ class _Evaluator:
         return heads.view(parts, self.batch, self.heads, self.tokens, self.size)
 
 
+def _joined(
+    change: _Change | None, x: Tensor, heard: Tensor, weight: Tensor, bias: Tensor, out: Tensor
+) -> Float[Tensor, "row width"]:
+    """The stream x with the answer of a sub-block, of which its last map is still to be done."""
+    if change is not None:
+        return change.join(x, heard, weight, bias, out)
+    return torch.add(x, bias, out=out).addmm_(heard, weight.T)
+
+
 class _Gradients:
     """The transpose of ψ − A; gradients of the weights wait until many evaluations share one product."""
 
@@ -143,8 +233,12 @@ class _Gradients:
         self.qkv = [new("qkv", 3 * evaluator.width, depth) for depth, _ in enumerate(record.heads)]
         self.middles = [new("middles", evaluator.width, depth) for depth, _ in enumerate(record.middles)]
         self.hidden = [new("hidden", value.shape[-1], depth) for depth, value in enumerate(record.hidden)]
+        self.said, self.said_by_mlp = self.middles, self.streams[1:]  # without conditions that of the stream behind it
+        if evaluator.modulation is not None:
+            self.said = [new("said", evaluator.width, depth) for depth, _ in enumerate(record.said)]
+            self.said_by_mlp = [new("said by mlp", evaluator.width, depth) for depth, _ in enumerate(record.said)]
 
-    def transposed(self, grad: Tensor, number: int) -> Float[Tensor, "row channel"]:
+    def transposed(self, grad: Tensor, number: int, time: float) -> Float[Tensor, "row channel"]:
         """The gradient of the state that evaluation `number` looked at; evaluations come in falling order."""
         if self.waiting == self.capacity:
             self.flush()
@@ -155,11 +249,23 @@ class _Gradients:
         after = torch.mm(grad, weights.out, out=self.streams[-1][place])
         for depth in reversed(range(len(weights.blocks))):
             block, hidden = weights.blocks[depth], record.hidden[depth][number]
-            grad_hidden = torch.mm(after, block.reduce, out=self.hidden[depth][place])
+            change = evaluator.change(time, record, number, depth, _MLP)
+            said = after if change is None else change.of_said(after, self.said_by_mlp[depth][place])
+            grad_hidden = torch.mm(said, block.reduce, out=self.hidden[depth][place])
             gelu_backward_out(grad_hidden, hidden, grad_input=grad_hidden)
-            middle = torch.addmm(after, grad_hidden, block.expand, out=self.middles[depth][place])
-            self._attention(depth, number, torch.mm(middle, block.out), self.qkv[depth][place])
-            after = torch.addmm(middle, self.qkv[depth][place], block.qkv, out=self.streams[depth][place])
+            middle = self.middles[depth][place]
+            if change is None:
+                torch.addmm(after, grad_hidden, block.expand, out=middle)
+            else:
+                change.of_stream(grad_hidden @ block.expand, after, record.middles[depth][number], middle)
+            change = evaluator.change(time, record, number, depth, _ATTENTION)
+            said = middle if change is None else change.of_said(middle, self.said[depth][place])
+            of_qkv, before = self.qkv[depth][place], self.streams[depth][place]
+            self._attention(depth, number, torch.mm(said, block.out), of_qkv)
+            if change is None:
+                after = torch.addmm(middle, of_qkv, block.qkv, out=before)
+            else:
+                after = change.of_stream(of_qkv @ block.qkv, middle, record.streams[depth][number], before)
         found = after @ weights.into
         return found if weights.damping is None else found.addmm_(grad, weights.damping, alpha=-1)
 
@@ -202,10 +308,10 @@ class _Gradients:
         add(totals.into, None, self.streams[0], record.states[seen])
         add(totals.out, totals.out_bias, self.out, record.streams[-1][seen])
         for depth, total in enumerate(totals.blocks):
-            add(total.qkv, total.qkv_bias, self.qkv[depth], record.streams[depth][seen])
-            add(total.out, total.out_bias, self.middles[depth], record.heard[depth][seen])
-            add(total.expand, total.expand_bias, self.hidden[depth], record.middles[depth][seen])
-            add(total.reduce, total.reduce_bias, self.streams[depth + 1], record.active[depth][seen])
+            add(total.qkv, total.qkv_bias, self.qkv[depth], record.inputs(depth, _ATTENTION)[seen])
+            add(total.out, total.out_bias, self.said[depth], record.heard[depth][seen])
+            add(total.expand, total.expand_bias, self.hidden[depth], record.inputs(depth, _MLP)[seen])
+            add(total.reduce, total.reduce_bias, self.said_by_mlp[depth], record.active[depth][seen])
         if totals.damping is not None:
             totals.damping.addmm_(self.out[waiting].flatten(0, 1).T, record.states[seen].flatten(0, 1), alpha=-1)
         self.waiting = 0
@@ -242,7 +348,8 @@ def _states(
         later, velocity = states[step + 1].flatten(0, 1).copy_(here), None
         for reach, weight in zip(*method, strict=True):
             where = here if velocity is None else torch.add(here, velocity, alpha=size * reach)
-            velocity = evaluator.velocity(where, record, min(number, last))
+            time = way.times[start] + size * reach
+            velocity = evaluator.velocity(where, time, record, min(number, last))
             later.add_(velocity, alpha=size * weight)
             number += 1
     return states
@@ -250,30 +357,40 @@ def _states(
 
 class _Trajectory(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, way: Walk, method: Method, heads: int, z: Tensor, *flat: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        way: Walk,
+        method: Method,
+        heads: int,
+        places: dict[float, int] | None,
+        table: Tensor | None,
+        z: Tensor,
+        *flat: Tensor,
+    ) -> Tensor:
         weights = ProcessorWeights.grouped(flat)
-        record = _Record(z, weights, len(way.steps) * len(method.weights), heads)
-        states = _states(_Evaluator(weights, len(z), heads, True), z, way, method, record)
-        ctx.way, ctx.method, ctx.heads, ctx.num_inputs = way, method, heads, 1 + len(flat)
-        ctx.save_for_backward(z, *flat, *record.tensors())
+        record = _Record(z, weights, len(way.steps) * len(method.weights), heads, table is not None)
+        evaluator = _Evaluator(weights, _modulation(table, places), len(z), heads, True)
+        states = _states(evaluator, z, way, method, record)
+        ctx.way, ctx.method, ctx.heads, ctx.places, ctx.num_inputs = way, method, heads, places, 2 + len(flat)
+        ctx.save_for_backward(table, z, *flat, *record.tensors())
         return states[way.visits].transpose(0, 1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         if asks_for_formulas(grads[0]):
-            formula = partial(_formula, ctx.way, ctx.method, ctx.heads)
+            formula = partial(_formula, ctx.way, ctx.method, ctx.heads, ctx.places)
             with plain_attention():
-                return None, None, None, *formula_gradients(formula, ctx.saved_tensors[: ctx.num_inputs], grads[0])
+                return None, None, None, None, *formula_gradients(formula, ctx.saved_tensors[: ctx.num_inputs], grads[0])
         with full_precision(grads[0]):
-            return None, None, None, *_Trajectory.gradients(ctx, grads[0])
+            return None, None, None, None, *_Trajectory.gradients(ctx, grads[0])
 
     @staticmethod
     def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        way, method = ctx.way, ctx.method
-        weights = ProcessorWeights.grouped(ctx.saved_tensors[1 : ctx.num_inputs])
-        record = _Record.of(ctx.saved_tensors[ctx.num_inputs :], len(weights.blocks))
+        way, method, table = ctx.way, ctx.method, ctx.saved_tensors[0]
+        weights = ProcessorWeights.grouped(ctx.saved_tensors[2 : ctx.num_inputs])
+        record = _Record.of(ctx.saved_tensors[ctx.num_inputs :], len(weights.blocks), table is not None)
         visited = grad.transpose(0, 1)
-        evaluator = _Evaluator(weights, visited.shape[1], ctx.heads, True)
+        evaluator = _Evaluator(weights, _modulation(table, ctx.places), visited.shape[1], ctx.heads, True)
         gradients = _Gradients(evaluator, record)
         of_states = visited.new_zeros(len(way.steps) + 1, *record.states.shape[1:])
         of_states.index_add_(0, torch.tensor(way.visits, device=visited.device), visited.flatten(1, 2))
@@ -286,20 +403,27 @@ class _Trajectory(torch.autograd.Function):
                 of_velocity = later * (size * method.weights[stage])
                 if passed is not None:
                     of_velocity.add_(passed, alpha=size * method.reaches[stage + 1])
-                passed = gradients.transposed(of_velocity, number)
+                passed = gradients.transposed(of_velocity, number, way.times[start] + size * method.reaches[stage])
                 here.add_(passed)
-        return of_states[0].view(visited.shape[1:]), *gradients.all()
+        of_table = None if table is None else evaluator.grads
+        return of_table, of_states[0].view(visited.shape[1:]), *gradients.all()
 
 
-def _formula(way: Walk, method: Method, heads: int, inputs: Sequence[Tensor]) -> Tensor:
-    """The trajectory as its formula, of the start and all weights."""
-    z, *flat = inputs
-    return walked(partial(velocity, ProcessorWeights.grouped(tuple(flat)), heads), z, way, method)
+def _modulation(table: Tensor | None, places: dict[float, int] | None) -> Modulation | None:
+    return None if table is None else Modulation(table, places)
+
+
+def _formula(way: Walk, method: Method, heads: int, places: dict[float, int] | None, inputs: Sequence[Tensor | None]) -> Tensor:
+    """The trajectory as its formula, of the modulation, the start and all weights."""
+    table, z, *flat = inputs
+    weights = ProcessorWeights.grouped(tuple(flat))  # pyright: ignore[reportArgumentType]
+    return walked(partial(velocity, weights, heads, _modulation(table, places)), z, way, method)  # pyright: ignore[reportArgumentType]
 
 
 def latent_states(
     weights: ProcessorWeights,
     heads: int,
+    modulation: Modulation | None,
     z: Float[Tensor, "batch token channel"],
     way: Walk,
     method: Method,
@@ -307,7 +431,9 @@ def latent_states(
     """The states that the walk visits."""
     if not way.steps:
         return torch.stack([z] * len(way.visits), dim=1)
+    table, places = (None, None) if modulation is None else modulation
     if torch.is_grad_enabled():
-        return _Trajectory.apply(way, method, heads, z, *weights.flat())  # pyright: ignore[reportReturnType]
-    record = _Record(z, weights, 1, heads)
-    return _states(_Evaluator(weights, len(z), heads, False), z, way, method, record)[way.visits].transpose(0, 1)
+        return _Trajectory.apply(way, method, heads, places, table, z, *weights.flat())  # pyright: ignore[reportReturnType]
+    record = _Record(z, weights, 1, heads, table is not None)
+    evaluator = _Evaluator(weights, modulation, len(z), heads, False)
+    return _states(evaluator, z, way, method, record)[way.visits].transpose(0, 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -94,15 +95,57 @@ class ProcessorWeights(NamedTuple):
         return cls(place, nearness, into, out, out_bias, blocks, *rest[size * count :])
 
 
+class Modulation(NamedTuple):
+    """What conditions do to ψ: of each block and sub-block (attention, MLP) a gain g, a scale s and a shift b, for each sample
+    at each of some moments.
+
+    Args:
+        places: which entry of the table holds at a time; None where one holds at all times.
+    """
+
+    table: Float[Tensor, "moment batch block 2 3 width"]
+    places: dict[float, int] | None = None
+
+    def place(self, time: float) -> int:
+        return 0 if self.places is None else self.places[time]
+
+    def at(self, time: float, block: int) -> tuple[Modulated, Modulated]:
+        """Of both sub-blocks of a block at a time."""
+        attention, mlp = self.table[self.place(time), :, block].unbind(dim=1)
+        return Modulated(*attention[:, :, None].unbind(dim=1)), Modulated(*mlp[:, :, None].unbind(dim=1))
+
+
+class Modulated(NamedTuple):
+    """What a sub-block f of ψ becomes: x + (1 + gain) f((1 + scale) x + shift)."""
+
+    gain: Float[Tensor, "batch 1 width"]
+    scale: Float[Tensor, "batch 1 width"]
+    shift: Float[Tensor, "batch 1 width"]
+
+    def __call__(
+        self, f: Callable[[Tensor], Tensor], x: Float[Tensor, "batch token width"]
+    ) -> Float[Tensor, "batch token width"]:
+        return x + (1 + self.gain) * f((1 + self.scale) * x + self.shift)
+
+
 def velocity(
-    weights: ProcessorWeights, heads: int, z: Float[Tensor, "batch token channel"]
+    weights: ProcessorWeights,
+    heads: int,
+    modulation: Modulation | None,
+    z: Float[Tensor, "batch token channel"],
+    time: float = 0.0,
 ) -> Float[Tensor, "batch token channel"]:
-    """ψ(z) − A z; ψ has blocks of x + Attn(x), then x + MLP(x), and no norm on the stream, so that the scale of the features
-    passes through."""
+    """ψ(z, c(t)) − A z; ψ has blocks of x + Attn(x), then x + MLP(x), and no norm on the stream, so that the scale of the
+    features passes through. Conditions change what each sub-block sees and how loud it answers."""
     x = linear(z, weights.into) + weights.place
-    for block in weights.blocks:
-        x = x + _attention(block, heads, x, weights.nearness)
-        x = x + linear(gelu(linear(x, block.expand, block.expand_bias)), block.reduce, block.reduce_bias)
+    for depth, block in enumerate(weights.blocks):
+        attention, mlp = partial(_attention, block, heads, weights.nearness), partial(_pointwise, block)
+        if modulation is None:
+            x = x + attention(x)
+            x = x + mlp(x)
+        else:
+            of_attention, of_mlp = modulation.at(time, depth)
+            x = of_mlp(mlp, of_attention(attention, x))
     rate = linear(x, weights.out, weights.out_bias)
     return rate if weights.damping is None else rate - linear(z, weights.damping)
 
@@ -115,8 +158,8 @@ def for_heads(nearness: Float[Tensor, "... token token"]) -> Tensor:
 def _attention(
     block: BlockWeights,
     heads: int,
-    x: Float[Tensor, "batch token width"],
     nearness: Float[Tensor, "... token token"],
+    x: Float[Tensor, "batch token width"],
 ) -> Float[Tensor, "batch token width"]:
     """softmax(LN(x W^Q) LN(x W^K)ᵀ/√(head width) + nearness) x W^V per head, then one output map."""
     query, key, value = linear(x, block.qkv, block.qkv_bias).unflatten(-1, (3, heads, -1)).unbind(dim=2)
@@ -126,6 +169,10 @@ def _attention(
     by_head = (query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
     heard = scaled_dot_product_attention(*by_head, attn_mask=for_heads(nearness)).transpose(1, 2).flatten(2)
     return linear(heard, block.out, block.out_bias)
+
+
+def _pointwise(block: BlockWeights, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+    return linear(gelu(linear(x, block.expand, block.expand_bias)), block.reduce, block.reduce_bias)
 
 
 def formula_gradients(

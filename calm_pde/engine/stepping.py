@@ -1,4 +1,4 @@
-"""Latent time stepping: explicit Runge–Kutta methods on dz/dt = ψ(z), and the states they pass at given times."""
+"""Latent time stepping: explicit Runge–Kutta methods on dz/dt = ψ(z, t), and the states they pass at given times."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import torch
 
 from calm_pde.types import Float, Tensor
 
-Velocity = Callable[[Tensor], Tensor]
+Velocity = Callable[[Tensor, float], Tensor]
+"""Of a state at a time, in frames."""
 
 _ON_A_STEP = 1e-9  # a time this close to a (sub)step, in (sub)steps, is that step: it differs by rounding only
 
 
 class Method(NamedTuple):
-    """z + Δt Σ weight_i·k_i with k_i = ψ(z + Δt·reach_i·k_{i−1}): each stage looks at the one before it alone."""
+    """z + Δt Σ weight_i·k_i with k_i = ψ(z + Δt·reach_i·k_{i−1}, t + Δt·reach_i): each stage looks at the one before alone."""
 
     reaches: tuple[float, ...]
     weights: tuple[float, ...]
@@ -36,6 +37,12 @@ class Walk(NamedTuple):
     """The state that each step leaves from, and its size in frames."""
     visits: list[int]
     """The start, and the state at each of the times."""
+    times: list[float]
+    """Of every state, in frames."""
+
+    def moments(self, method: Method) -> list[float]:
+        """When ψ is asked, evaluation by evaluation."""
+        return [self.times[start] + size * reach for start, size in self.steps for reach in method.reaches]
 
 
 def walk(times: Sequence[float], substeps: int) -> Walk:
@@ -45,25 +52,27 @@ def walk(times: Sequence[float], substeps: int) -> Walk:
     depend on which other times are asked.
     """
     steps: list[tuple[int, float]] = []
-    visits, taken, current = [0], 0, 0
+    visits, taken, current, reached = [0], 0, 0, [0.0]
     for time in times:
         whole = math.floor(time * substeps + _ON_A_STEP)
-        for _ in range(whole - taken):
+        for step in range(taken, whole):
             steps.append((current, 1 / substeps))
+            reached.append((step + 1) / substeps)
             current = len(steps)
         taken = whole
         beyond = time * substeps - whole
         if beyond > _ON_A_STEP:
             steps.append((current, beyond / substeps))
+            reached.append(time)
         visits.append(len(steps) if beyond > _ON_A_STEP else current)
-    return Walk(steps, visits)
+    return Walk(steps, visits, reached)
 
 
-def stepped(velocity: Velocity, z: Tensor, size: float, method: Method) -> Tensor:
-    """The state one step later."""
+def stepped(velocity: Velocity, z: Tensor, time: float, size: float, method: Method) -> Tensor:
+    """The state one step later than a time."""
     later, before = z, None
     for reach, weight in zip(*method, strict=True):
-        before = velocity(z if before is None else z + size * reach * before)
+        before = velocity(z if before is None else z + size * reach * before, time + size * reach)
         later = later + size * weight * before
     return later
 
@@ -81,5 +90,5 @@ def walked(
     """The states that the walk visits."""
     states = [z]
     for start, size in way.steps:
-        states.append(stepped(velocity, states[start], size, method))
+        states.append(stepped(velocity, states[start], way.times[start], size, method))
     return torch.stack([states[visit] for visit in way.visits], dim=1)

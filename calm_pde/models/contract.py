@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_serializer, model_validator
 from torch import nn
 
 from calm_pde.config import Config, merged, suggestion
@@ -19,7 +19,7 @@ from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.practice import Practice
 from calm_pde.nn.matrices import Matrices, hidden_matrices
-from calm_pde.records.inputs import Frames, Inputs
+from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
 AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
@@ -63,6 +63,7 @@ class Abilities(NamedTuple):
         shows_inside: shows its query points, kernels and latent tokens.
         bfloat16_weights: computes with weights in bfloat16; every model does under autocast, with weights in float32.
         frame_to_frame: answers the frame after any given one (`following`), so that training may feed it true frames.
+        conditions: takes parameters, features of points and signals beside the state, as its config counts them.
         starts_by_data: its weights start by what it will be given (`start_by`).
         stages: the stages in which it is trained part by part, in this order; none where it is trained as a whole.
     """
@@ -75,6 +76,7 @@ class Abilities(NamedTuple):
     shows_inside: bool = False
     bfloat16_weights: bool = False
     frame_to_frame: bool = False
+    conditions: bool = False
     starts_by_data: bool = False
     stages: tuple[Stage, ...] = ()
 
@@ -96,10 +98,17 @@ class Model(nn.Module, ABC):
         queries: Tensor | None = None,
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
         """Frames 1 … num_steps at the queries (default: the points), (batch, time, query, channel).
 
         A model that can't do a thing (free queries, irregular points) says so in an `InputError`.
+
+        Args:
+            conditions: parameters (batch, parameter), features (batch, point, feature), signals (batch, knot, signal) with
+                their signal_times in frames, as many as the config says; and prescribed values (batch, time, point, channel)
+                of frames 1, 2, …, NaN where there are none, which a model that is fed its own frames finds in them. What it
+                answers there is its own: whoever prescribes a value knows it.
         """
 
     @abstractmethod
@@ -110,13 +119,19 @@ class Model(nn.Module, ABC):
         times: Sequence[float],
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state itself as the model sees it, then the frames at `times` (in frames), at the points; what is trained on."""
 
     def following(
-        self, states: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
+        self,
+        states: Tensor,
+        points: Tensor,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
-        """The frame after each of the states (batch, time, point, channel): one step each, all at once."""
+        """The frame after each of the states (batch, time, point, channel) at frames 0, 1, …: one step each, all at once."""
         raise self.refusal("following", "go from frame to frame", "Ask config.abilities.frame_to_frame first.")
 
     def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
@@ -125,11 +140,10 @@ class Model(nn.Module, ABC):
         Args:
             frames: frame 0 is given to the model; the true frames at `times` behind it serve only what it adds to the loss.
         """
-        values, points, mask, kinds = frames
-        given = values[:, 0].contiguous()
+        given = frames.start
         if self.config.task == "steady":
-            return Answer(self(given, points, mask=mask, node_type=kinds))
-        return Answer(self.rollout(given, points, times, mask, kinds))
+            return Answer(self(given.values, given.points, **given.told))
+        return Answer(self.rollout(given.values, given.points, times, **given.told))
 
     def start_by(self, given: Inputs) -> None:
         """Called once before a training, with some of what it will be given."""
@@ -177,7 +191,9 @@ class Model(nn.Module, ABC):
         """Tokens and channels of one frame."""
         raise self.refusal("latent_shape", "show its tokens", _ASK_INSIDE)
 
-    def tokens(self, values: Tensor, points: Tensor, node_type: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def tokens(
+        self, values: Tensor, points: Tensor, node_type: Tensor | None = None, features: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Latent tokens z (batch, token, channel) of the values, and their positions (token, dim), or (batch, token, dim)."""
         raise self.refusal("tokens", "show its tokens", _ASK_INSIDE)
 
@@ -185,7 +201,7 @@ class Model(nn.Module, ABC):
         """What is decoded of the tokens at once and at `times` in frames; a steady model has its one answer alone.
 
         Args:
-            start: the one state that was encoded, whatever becomes of its tokens.
+            start: the one state that was encoded, whatever becomes of its tokens, and its conditions.
         """
         raise self.refusal("fields_of_tokens", "show its tokens", _ASK_INSIDE)
 
@@ -211,6 +227,8 @@ class ModelConfig(Config, ABC):
             field, of an `autoencoder` a state and itself. A configuration that can be told another one than the rollout
             declares the field again; without that it stands in no file.
         node_types: the codes that `node_type` may hold; empty where the model is not told the kind of a point.
+        parameters, signals, features: how many the model is told: numbers of a trajectory, known functions of time, and
+            numbers of a point that do not change (beside what a steady problem is given). 0 stands in no file.
     """
 
     title: ClassVar[str] = ""
@@ -226,6 +244,12 @@ class ModelConfig(Config, ABC):
     periodic: bool | tuple[bool, ...] = False
     node_types: tuple[int, ...] = ()
     task: Literal["rollout"] = Field(default="rollout", exclude=True)
+    parameters: NonNegativeInt = 0
+    signals: NonNegativeInt = 0
+    features: NonNegativeInt = 0
+
+    unwritten: ClassVar[tuple[str, ...]] = ("parameters", "signals", "features")
+    """Settings that stand in no file while they are what they were before there was a choice."""
 
     @classmethod
     def preset(cls: type[AnyModelConfig], name: str, **changes: Any) -> AnyModelConfig:
@@ -233,6 +257,29 @@ class ModelConfig(Config, ABC):
         if name not in cls.presets:
             raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
         return cls.model_validate(merged(cls.presets[name], changes))
+
+    @model_serializer(mode="wrap")
+    def _without_what_came_later(self, written: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        defaults = {name: type(self).model_fields[name].default for name in self.unwritten}
+        return {name: value for name, value in written(self).items() if name not in defaults or value != defaults[name]}
+
+    @model_validator(mode="after")
+    def _conditions_fit(self) -> ModelConfig:
+        told = [name for name in ("parameters", "signals", "features") if getattr(self, name)]
+        if told and not self.abilities.conditions:
+            raise ValueError(
+                f"{told[0]}: this model is told nothing beside a state; leave it out, got {getattr(self, told[0])}"
+            )
+        if self.signals and self.task != "rollout":
+            raise ValueError(f"signals change in time, and task {self.task!r} has none; leave them out, got {self.signals}")
+        if self.parameters and self.task == "autoencoder":
+            raise ValueError(f"parameters: an autoencoder takes no steps that they could change; got {self.parameters}")
+        return self
+
+    @property
+    def conditions(self) -> int:
+        """How many numbers a step is told beside the state: parameters, and signals."""
+        return self.parameters + self.signals
 
     @property
     def abilities(self) -> Abilities:

@@ -100,7 +100,7 @@ class LatentGridModel(Stepwise):
         self.shape = (config.latent_size,) * dim
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
         self.deformation = Deformation(dim, config.deformation_width, config.center, generator)
-        self.lift = Lift(config.in_channels, dim + self.node_types.width, width, generator)
+        self.lift = Lift(config.given_channels, dim + self.node_types.width, width, generator)
         self.synthesis = ModeMixing(width, width, config.modes, dim, generator)
         self.place = linear(dim, width, generator)
         self.head = linear(width, config.head_width, generator)

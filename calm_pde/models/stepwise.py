@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from pydantic import model_validator
@@ -12,8 +12,10 @@ from pydantic import model_validator
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
+from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
 from calm_pde.models.contract import Abilities, Model, ModelConfig
 from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
 _ROUNDING = 1e-5  # of a time: what a file may have done to evenly spaced ones
@@ -33,11 +35,25 @@ class StepwiseConfig(ModelConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(frame_to_frame=True)
+        return Abilities(frame_to_frame=True, conditions=True)
+
+    @property
+    def given_channels(self) -> int:
+        """What the first map reads at every point: the state, features, parameters, and signals of this frame and the next."""
+        return self.in_channels + self.features + self.told_channels
+
+    @property
+    def told_channels(self) -> int:
+        """What a step is told beside the state and its points, see `transitions`."""
+        return self.parameters + 2 * self.signals
 
 
 class Stepwise(Model):
-    """u(t + 1) = f(u(t)); what depends on the mesh alone is computed once per call, in `geometry`."""
+    """u(t + 1) = f(u(t) ‖ φ ‖ θ ‖ c(t) ‖ c(t + 1)), with features φ of the points, parameters θ and signals c where there are
+    some; what depends on the mesh alone is computed once per call, in `geometry`.
+
+    Values that are prescribed are put into the frames that it is fed.
+    """
 
     @abstractmethod
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> Any:
@@ -50,7 +66,10 @@ class Stepwise(Model):
     def step(
         self, states: Float[Tensor, "batch time point channel"], geometry: Any
     ) -> Float[Tensor, "batch time query channel"]:
-        """The frame after each of the states. Masked points are never read, and what is answered there is not read either."""
+        """The frame after each of the states, of which conditions are the last channels (`config.given_channels` in all).
+
+        Masked points are never read, and what is answered there is not read either.
+        """
 
     def forward(
         self,
@@ -60,22 +79,22 @@ class Stepwise(Model):
         queries: Tensor | None = None,
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
-        self._check(values, points, mask, node_type)
-        count = len(frames(num_steps, None))
+        given, count = Inputs(values, points, mask=mask, node_type=node_type, **conditions), len(frames(num_steps, None))
+        self._check(given, count)
         if count == 0:
             raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
         if queries is None:
-            return self._rolled(values, count, self.geometry(points, mask, node_type, None), mask)
+            return torch.cat(self._rolled(given, count)[0], dim=1)
         check_coordinates("queries", queries, self.config.dim, values.dtype)
         check_one_per_sample("queries", queries, tuple(values.shape[:1]), "values")
         check_finite("queries", queries)
         there = self.geometry(points, mask, node_type, queries)
         states = values[:, None]
         if count > 1:
-            here = self.geometry(points, mask, node_type, None)
-            states = torch.cat([states, self._rolled(values, count - 1, here, mask)], dim=1)
-        return self.step(states, there)
+            states = torch.cat([states, *self._rolled(given, count - 1)[1]], dim=1)
+        return self.step(beside(states, given), there)
 
     def rollout(
         self,
@@ -84,14 +103,15 @@ class Stepwise(Model):
         times: Sequence[float],
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
-        self._check(values, points, mask, node_type)
-        wanted = whole_frames(times)
+        given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
+        self._check(given, max(wanted, default=0))
         first = _without(values[:, None], mask)
         if not wanted:
             return first
-        rolled = self._rolled(values, wanted[-1], self.geometry(points, mask, node_type, None), mask)
+        rolled = torch.cat(self._rolled(given, wanted[-1])[0], dim=1)
         return torch.cat([first, rolled[:, [frame - 1 for frame in wanted]]], dim=1)
 
     def following(
@@ -100,21 +120,54 @@ class Stepwise(Model):
         points: Tensor,
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
-        return _without(self.step(states, self.geometry(points, mask, node_type, None)), mask)
+        given = Frames(states, points, mask, node_type, **conditions).start
+        check_conditions(given, self.config, last=float(states.shape[1]))
+        return _without(self.step(beside(states, given), self.geometry(points, mask, node_type, None)), mask)
 
-    def _rolled(self, values: Tensor, count: int, geometry: Any, mask: Tensor | None) -> Tensor:
-        """Frames 1 … count, each from the one before it."""
-        state, rolled = values[:, None], []
-        for _ in range(count):
-            state = _without(self.step(state, geometry), mask)
-            rolled.append(state)
-        return torch.cat(rolled, dim=1)
+    def _rolled(self, given: Inputs, count: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Frames 1 … count, each from the one before it: as they are answered, and as the next one is given them."""
+        geometry = self.geometry(given.points, given.mask, given.node_type, None)
+        state, rolled, fed = given.values[:, None], [], []
+        for frame in range(count):
+            answer = _without(self.step(beside(state, given, frame), geometry), given.mask)
+            state = prescribed(answer, given, frame + 1)
+            rolled.append(answer)
+            fed.append(state)
+        return rolled, fed
 
-    def _check(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
+    def _check(self, given: Inputs, last: int) -> None:
         config = self.config
-        check_state(values, points, mask, config.dim, config.in_channels, self.checked_dtype())
-        check_node_type(node_type, config.node_types, values, mask)
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        check_node_type(given.node_type, config.node_types, given.values, given.mask)
+        check_conditions(given, config, last=float(last))
+        check_prescribed(given, config)
+
+
+def beside(
+    states: Float[Tensor, "batch time point channel"], given: Inputs, first: int = 0
+) -> Float[Tensor, "batch time point given"]:
+    """The states at frames first, first + 1, … with their conditions: features, parameters, and signals of each frame and of
+    the one after it."""
+    parts, known = [states], transitions(given, first, states.shape[1])
+    if given.features is not None:
+        parts.append(given.features[:, None])
+    if known is not None:
+        parts.append(known[:, :, None])
+    if len(parts) == 1:
+        return states
+    return torch.cat([part.expand(*states.shape[:3], -1) for part in parts], dim=-1)
+
+
+def prescribed(
+    states: Float[Tensor, "batch 1 point channel"], given: Inputs, frame: int
+) -> Float[Tensor, "batch 1 point channel"]:
+    """The states at a frame, with the values that are known there in advance."""
+    if given.prescribed is None or given.prescribed.shape[1] < frame:
+        return states
+    known = given.prescribed[:, frame - 1 : frame]
+    return torch.where(known.isnan(), states, known.to(states.dtype))
 
 
 def whole_frames(times: Sequence[float]) -> list[int]:

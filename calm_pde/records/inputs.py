@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
+import torch
+
+from calm_pde.records.signals import Signals
 from calm_pde.types import Bool, Float, Int, Tensor
+
+
+class Driving(TypedDict, total=False):
+    """What changes the steps of a state, each as `Inputs` has it; what is missing is None."""
+
+    parameters: Tensor | None
+    signals: Tensor | None
+    signal_times: Tensor | None
+
+
+class Conditions(Driving, total=False):
+    """What every model takes by name beside a state on its points, each as `Inputs` has it; what is missing is None."""
+
+    features: Tensor | None
+    prescribed: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -19,7 +37,8 @@ class Inputs:
         node_type: the data file's code of each point, (point,) or (batch, point).
         features: of each point, the same at all times.
         signals: what changes in time and is known in advance, linear between its knots.
-        signal_times: of the knots, in frames from the state; frames 0, 1, 2, … where there are signals without it.
+        signal_times: of the knots, (batch, knot) or (knot,), in frames from the state; frames 0, 1, 2, … where there are
+            signals without it. In single precision at least, whatever the type of the rest.
         prescribed: values that are known in advance, frames 1, 2, …; NaN where nothing is.
     """
 
@@ -31,19 +50,104 @@ class Inputs:
     features: Float[Tensor, "batch point feature"] | None = None
     parameters: Float[Tensor, "batch parameter"] | None = None
     signals: Float[Tensor, "batch knot signal"] | None = None
-    signal_times: Float[Tensor, "batch knot"] | None = None
+    signal_times: Float[Tensor, "*batch knot"] | None = None
     prescribed: Float[Tensor, "batch time point channel"] | None = None
 
     @property
-    def told(self) -> dict[str, Tensor | None]:
-        """What every model takes by name beside values and points."""
-        return {"mask": self.mask, "node_type": self.node_type}
+    def conditions(self) -> Conditions:
+        """Those that there are."""
+        return _conditions_of(self)
+
+    @property
+    def driving(self) -> Driving:
+        """Those of them that change the steps of the state."""
+        return Driving(parameters=self.parameters, signals=self.signals, signal_times=self.signal_times)
+
+    @property
+    def told(self) -> dict[str, Tensor]:
+        """What every model takes by name beside values and points, as far as there is something to tell."""
+        beside = {"mask": self.mask, "node_type": self.node_type, **self.conditions}
+        return {name: value for name, value in beside.items() if isinstance(value, Tensor)}
+
+    @property
+    def course(self) -> Signals | None:
+        """The signals as functions of time; None where there are none."""
+        if self.signals is None:
+            return None
+        return Signals(knots(self.signals, self.signal_times), self.signals)
 
 
 class Frames(NamedTuple):
-    """Windows of normalized values (batch, time, point, channel) on their points; padded points hold anything."""
+    """Windows of normalized values (batch, time, point, channel) on their points, and what is told beside them, as in `Inputs`,
+    in frames from their first; padded points hold anything."""
 
     values: Tensor
     points: Tensor
     mask: Tensor | None = None
     node_type: Tensor | None = None
+    features: Tensor | None = None
+    parameters: Tensor | None = None
+    signals: Tensor | None = None
+    signal_times: Tensor | None = None
+    prescribed: Tensor | None = None
+
+    @property
+    def conditions(self) -> Conditions:
+        """Those that there are."""
+        return _conditions_of(self)
+
+    @property
+    def start(self) -> Inputs:
+        """Frame 0 as the state that is given."""
+        return Inputs(self.values[:, 0].contiguous(), self.points, mask=self.mask, node_type=self.node_type, **self.conditions)
+
+    def since(self, frame: int) -> Frames:
+        """The windows from a later frame on, with times from there."""
+        if not frame:
+            return self
+        told = {}
+        if self.signals is not None:
+            told["signal_times"] = knots(self.signals, self.signal_times) - frame
+        if self.prescribed is not None:
+            told["prescribed"] = self.prescribed[:, frame:]
+        return self._replace(values=self.values[:, frame:], **told)
+
+    @property
+    def each(self) -> Inputs:
+        """Every frame as a state that is given, (batch × time) of them."""
+        time = self.values.shape[1]
+
+        def own(value: Tensor | None) -> Tensor | None:
+            return None if value is None else value.repeat_interleave(time, dim=0)
+
+        times = None
+        if self.signals is not None:
+            ahead = knots(self.signals, self.signal_times)
+            later = torch.arange(time, dtype=ahead.dtype, device=ahead.device)
+            times = (ahead[:, None] - later[:, None]).flatten(0, 1)
+        shared = self.node_type is None or self.node_type.ndim == 1
+        return Inputs(
+            self.values.flatten(0, 1),
+            own(self.points) if self.points.ndim == 3 else self.points,  # pyright: ignore[reportArgumentType]
+            mask=own(self.mask),
+            node_type=self.node_type if shared else own(self.node_type),
+            features=own(self.features),
+            parameters=own(self.parameters),
+            signals=own(self.signals),
+            signal_times=times,
+        )
+
+
+def _conditions_of(told: Inputs | Frames) -> Conditions:
+    found = {name: getattr(told, name) for name in Conditions.__annotations__}
+    return Conditions(**{name: value for name, value in found.items() if value is not None})
+
+
+def knots(
+    signals: Float[Tensor, "batch knot signal"], times: Float[Tensor, "*batch knot"] | None
+) -> Float[Tensor, "batch knot"]:
+    """The times of the knots of each sample, in frames."""
+    if times is None:
+        exact = torch.promote_types(signals.dtype, torch.float32)
+        times = torch.arange(signals.shape[1], dtype=exact, device=signals.device)
+    return times.expand(signals.shape[:2])

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from calm_pde.models import Model, ModelConfig
 from calm_pde.models.contract import Answer
 from calm_pde.models.draws import Draws
 from calm_pde.records.batch import Batch
-from calm_pde.records.inputs import Frames
+from calm_pde.records.inputs import Conditions, Frames
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.loss import Loss
@@ -74,7 +74,7 @@ class Objective:
         answer = self._rolled(frames, given[:, 0], times[: fed + 1])
         if not stepped:
             return answer
-        return answer._replace(predicted=torch.cat([answer.predicted, *self._steps(given[:, fed:], frames)], dim=1))
+        return answer._replace(predicted=torch.cat([answer.predicted, *self._steps(given[:, fed:], frames.since(fed))], dim=1))
 
     def _rolled(self, frames: Frames, given: Tensor, times: Float[Tensor, "time"]) -> Answer:
         """One rollout from what is given at the first of the times, whose true frames come first in `frames`."""
@@ -85,7 +85,7 @@ class Objective:
 
     def _from_each_frame(self, frames: Frames, given: Float[Tensor, "batch start point channel"], times: Tensor) -> Answer:
         """The rollouts from every frame that has later ones, one after the other; what the model adds is their mean."""
-        later = [frames._replace(values=frames.values[:, s:]) for s in range(given.shape[1])]
+        later = [frames.since(s) for s in range(given.shape[1])]
         rolled = [
             self._rolled(some, start, times[s:]) for s, (some, start) in enumerate(zip(later, given.unbind(1), strict=True))
         ]
@@ -104,12 +104,14 @@ class Objective:
         return int(model.task == "rollout" and not (self.config.reconstruction and model.abilities.reconstructs))
 
     def _steps(self, states: Float[Tensor, "batch time point channel"], frames: Frames) -> Iterator[Tensor]:
-        """One step from each of the states, as many at once as the settings allow."""
-        model, (_, points, mask, kinds), together = self.surrogate.model, frames, self.config.frames_at_once
+        """One step from each of the states, which are at the times of the frames, as many at once as the settings allow."""
+        model, together, done = self.surrogate.model, self.config.frames_at_once, 0
         step = partial(_recomputed, model) if together else model.following
         count = states.shape[1]
         for part in states.split(together or count, dim=1) if count else ():
-            yield step(part, points, mask, kinds)
+            now = frames.since(done)
+            yield step(part, now.points, now.mask, now.node_type, **now.conditions)
+            done += part.shape[1]
 
     def _noisy(self, values: Float[Tensor, "batch time point channel"], batch: Batch, epoch: int) -> Tensor:
         if not self.config.input_noise:
@@ -157,6 +159,6 @@ def _shifted_on_purpose() -> Iterator[None]:
         yield
 
 
-def _recomputed(model: Model, *arguments: Tensor | None) -> Tensor:
+def _recomputed(model: Model, *arguments: Tensor | None, **conditions: Unpack[Conditions]) -> Tensor:
     """`following` that keeps nothing of its inside for the backward pass, but computes it again."""
-    return checkpoint(model.following, *arguments, use_reentrant=False)  # pyright: ignore[reportReturnType]
+    return checkpoint(model.following, *arguments, use_reentrant=False, **conditions)  # pyright: ignore[reportReturnType]

@@ -16,7 +16,7 @@ GENERATOR = torch.tensor([[-0.3, 1.0, 0.2], [-1.0, -0.1, 0.0], [0.1, 0.3, -0.5]]
 START = torch.tensor([[[1.0, 0.5, -0.7]]], dtype=torch.float64)
 
 
-def linear_system(z: torch.Tensor) -> torch.Tensor:
+def linear_system(z: torch.Tensor, time: float = 0.0) -> torch.Tensor:
     return z @ GENERATOR.T
 
 
@@ -61,7 +61,7 @@ def test_the_walk_keeps_whole_frames():
 def test_rounding_of_a_time_does_not_add_a_step():
     calls = 0
 
-    def counting(z: torch.Tensor) -> torch.Tensor:
+    def counting(z: torch.Tensor, time: float) -> torch.Tensor:
         nonlocal calls
         calls += 1
         return z

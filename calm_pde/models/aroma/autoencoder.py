@@ -118,10 +118,12 @@ class Decoder(nn.Module):
 class Autoencoder(nn.Module):
     """Both, and what they are trained with."""
 
-    def __init__(self, config: AutoencoderConfig, dim: int, channels: int, generator: torch.Generator | None) -> None:
+    def __init__(
+        self, config: AutoencoderConfig, dim: int, channels: int, features: int, generator: torch.Generator | None
+    ) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Encoder(config, dim, channels, generator)
+        self.encoder = Encoder(config, dim, channels + features, generator)
         self.decoder = Decoder(config, dim, channels, generator)
 
     def losses(
@@ -130,9 +132,11 @@ class Autoencoder(nn.Module):
         points: Float[Tensor, "*cloud point dim"],
         mask: Bool[Tensor, "batch point"] | None,
         draws: Draws,
+        features: Float[Tensor, "batch point feature"] | None = None,
     ) -> Float[Tensor, "batch"]:
         """Error of decode(μ + σε) plus w·½·mean(μ² + σ² − 1 − log σ²)."""
-        mean, log_variance = self.encoder(values, points, self._kept(values, mask, draws))
+        read = values if features is None else torch.cat([values, features], dim=-1)
+        mean, log_variance = self.encoder(read, points, self._kept(values, mask, draws))
         noise = draws.normal(*mean.shape[1:]).to(mean)
         found = self.decoder(mean + (0.5 * log_variance).exp() * noise, shown(points, mask)).to(values)
         divergence = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).mean(dim=(1, 2))

@@ -48,10 +48,19 @@ class DiffusionTransformer(nn.Module):
 
     Args:
         tokens: of each of the two, which stand one after the other.
+        told: numbers that are told of the step from one frame to the next; they join its time, without a word at the start.
     """
 
     def __init__(
-        self, channels: int, tokens: int, *, width: int, heads: int, blocks: int, generator: torch.Generator | None = None
+        self,
+        channels: int,
+        tokens: int,
+        *,
+        width: int,
+        heads: int,
+        blocks: int,
+        told: int = 0,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.to_in = _even(channels, width, generator)
@@ -60,14 +69,18 @@ class DiffusionTransformer(nn.Module):
         self.blocks = nn.ModuleList(ModulatedBlock(width, heads, generator) for _ in range(blocks))
         self.modulation = _zero(width, 2 * width)
         self.to_out = _zero(width, channels)
+        self.told = _zero(told, width) if told else None
 
     def forward(
         self,
         condition: Float[Tensor, "batch token channel"],
         noised: Float[Tensor, "batch token channel"],
         times: Float[Tensor, "batch"],
+        told: Float[Tensor, "batch condition"] | None = None,
     ) -> Float[Tensor, "batch token channel"]:
         time = self.time_out(silu(self.time_in(time_features(times, _TIME_WIDTH))))
+        if self.told is not None and told is not None:
+            time = time + self.told(told)
         x = self.to_in(torch.cat([condition, noised], dim=1)) + self.place
         for block in self.blocks:
             x = block(x, time)

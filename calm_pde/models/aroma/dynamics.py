@@ -41,50 +41,61 @@ class DynamicsConfig(Config):
 
 
 class Dynamics(nn.Module):
-    """z(t + 1) from z(t): refined from noise by a network that says v of y_k, given z(t)."""
+    """z(t + 1) from z(t): refined from noise by a network that says v of y_k, given z(t), and what it is `told` of the step."""
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, config: DynamicsConfig, tokens: int, channels: int, generator: torch.Generator | None) -> None:
+    def __init__(
+        self, config: DynamicsConfig, tokens: int, channels: int, told: int, generator: torch.Generator | None
+    ) -> None:
         super().__init__()
         self.config = config
         self.schedule = NoiseSchedule(config.denoising_steps, config.minimum_noise)
         self.network = DiffusionTransformer(
-            channels, tokens, width=config.width, heads=config.heads, blocks=config.blocks, generator=generator
+            channels, tokens, width=config.width, heads=config.heads, blocks=config.blocks, told=told, generator=generator
         )
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("std", torch.ones(channels))
 
     def losses(
-        self, z: Float[Tensor, "batch token channel"], after: Float[Tensor, "batch token channel"], draws: Draws
+        self,
+        z: Float[Tensor, "batch token channel"],
+        after: Float[Tensor, "batch token channel"],
+        draws: Draws,
+        told: Float[Tensor, "batch condition"] | None = None,
     ) -> Float[Tensor, "batch"]:
         """The mean square of v̂ − v at a level that each window draws."""
         z, after = ((tokens - self.mean) / self.std for tokens in (z, after))
         y = after if self.config.residual is None else (after - z) * self.config.residual
         levels = draws.integers(self.schedule.steps + 1).to(z.device)
         noised, velocity = self.schedule.noised(y, draws.normal(*y.shape[1:]).to(y), levels)
-        return (self._velocity(z, noised, levels).to(velocity) - velocity).square().mean(dim=(1, 2))
+        return (self._velocity(z, noised, levels, told).to(velocity) - velocity).square().mean(dim=(1, 2))
 
-    def trajectory(self, z: Float[Tensor, "batch token channel"], num_steps: int) -> Float[Tensor, "batch time token channel"]:
+    def trajectory(
+        self,
+        z: Float[Tensor, "batch token channel"],
+        num_steps: int,
+        told: Float[Tensor, "batch time condition"] | None = None,
+    ) -> Float[Tensor, "batch time token channel"]:
         """z itself, then the tokens of each of `num_steps` frames."""
         generator = torch.Generator().manual_seed(self.config.noise_seed)
         shape = (self.schedule.steps + 1, *z.shape[1:])
         states = [z]
-        for _ in range(num_steps):
+        for step in range(num_steps):
             noise = torch.randn(shape, generator=generator, dtype=torch.float64).to(z)
-            states.append(self._following(states[-1], noise))
+            states.append(self._following(states[-1], noise, None if told is None else told[:, step]))
         return torch.stack(states, dim=1)
 
-    def _following(self, z: Tensor, noise: Float[Tensor, "level token channel"]) -> Tensor:
+    def _following(self, z: Tensor, noise: Float[Tensor, "level token channel"], told: Tensor | None) -> Tensor:
         z = (z - self.mean) / self.std
 
         def velocity(y: Tensor, level: int) -> Tensor:
-            return self._velocity(z, y, torch.full((len(z),), level, device=z.device)).to(z)
+            return self._velocity(z, y, torch.full((len(z),), level, device=z.device), told).to(z)
 
         y = self.schedule.sample(velocity, list(noise[:, None].expand(-1, *z.shape)))
         after = y if self.config.residual is None else z + y / self.config.residual
         return after * self.std + self.mean
 
-    def _velocity(self, z: Tensor, noised: Tensor, levels: Tensor) -> Tensor:
-        return self.network(z, noised, levels.to(z) * (_LONGEST / self.schedule.steps))
+    def _velocity(self, z: Tensor, noised: Tensor, levels: Tensor, told: Tensor | None) -> Tensor:
+        return self.network(z, noised, levels.to(z) * (_LONGEST / self.schedule.steps), told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import torch
 from pydantic import model_validator
@@ -15,13 +15,14 @@ from calm_pde.models.aroma.dynamics import Dynamics, DynamicsConfig
 from calm_pde.models.aroma.practice import PRACTICE
 from calm_pde.models.aroma.presets import PRESETS
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
+from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
 from calm_pde.models.contract import Abilities, Mesh, Model, ModelConfig, Stage
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.draws import Draws
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import whole_frames
-from calm_pde.records.inputs import Frames
+from calm_pde.records.inputs import Conditions, Driving, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
 
@@ -45,7 +46,7 @@ class AromaConfig(ModelConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(bfloat16_weights=True, stages=(Stage("autoencoder", 1), Stage("dynamics", 2)))
+        return Abilities(bfloat16_weights=True, conditions=True, stages=(Stage("autoencoder", 1), Stage("dynamics", 2)))
 
     def latent_numbers(self, num_points: int) -> int:
         return self.autoencoder.num_tokens * self.autoencoder.latent_channels
@@ -55,30 +56,48 @@ class AromaConfig(ModelConfig):
 
 
 class Aroma(Model):
-    """u(t) = decode(z(t)), z(t + 1) refined from noise given z(t), z(0) the mean of encode(u(0)); whole frames only."""
+    """u(t) = decode(z(t)), z(t + 1) refined from noise given z(t), z(0) the mean of encode(u(0)); whole frames only.
+
+    Features stand beside the values that are encoded; parameters, and signals of both frames of a step, join its noise level.
+    """
 
     def __init__(self, config: AromaConfig, seed: int = 0) -> None:
         super().__init__()
         self.config: AromaConfig = config
         sizes, generator = config.autoencoder, torch.Generator().manual_seed(seed)
-        self.autoencoder = Autoencoder(sizes, config.dim, config.in_channels, generator)
-        self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, generator)
+        self.autoencoder = Autoencoder(sizes, config.dim, config.in_channels, config.features, generator)
+        told = config.parameters + 2 * config.signals
+        self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, told, generator)
 
     @property
     def outermost(self) -> tuple[str, ...]:
         return ("autoencoder.encoder.lift", f"autoencoder.decoder.field.{len(self.autoencoder.decoder.field) - 1}")
 
     def encode(
-        self, values: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
+        self,
+        values: Tensor,
+        points: Tensor,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+        features: Tensor | None = None,
     ) -> Float[Tensor, "batch token channel"]:
-        """The mean tokens of the values (batch, point, channel)."""
+        """The mean tokens of the values (batch, point, channel), and of features of the points."""
         check_state(values, points, mask, self.config.dim, self.config.in_channels, self.checked_dtype())
         check_node_type(node_type, self.config.node_types, values, mask)
-        return self._encoded(values, points, mask)
+        check_conditions(Inputs(values, points, mask=mask, features=features), self.config, ("features",))
+        return self._encoded(values, points, mask, features)
 
-    def advance(self, z: Float[Tensor, "batch token channel"], num_steps: int) -> Float[Tensor, "batch time token channel"]:
+    def advance(
+        self,
+        z: Float[Tensor, "batch token channel"],
+        num_steps: int,
+        **driving: Unpack[Driving],
+    ) -> Float[Tensor, "batch time token channel"]:
         """z itself, then the tokens after each of `num_steps` frames."""
-        return self.dynamics.trajectory(z, len(frames(num_steps, None)))
+        count = len(frames(num_steps, None))
+        given = Inputs(z, z, **driving)
+        check_conditions(given, self.config, ("parameters", "signals"), float(count))
+        return self.dynamics.trajectory(z, count, transitions(given, 0, count))
 
     def decode(
         self, zs: Float[Tensor, "batch time token channel"], queries: Float[Tensor, "*cloud query dim"]
@@ -95,11 +114,13 @@ class Aroma(Model):
         queries: Tensor | None = None,
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
-        z, count = self.encode(values, points, mask, node_type), len(frames(num_steps, None))
+        given, count = Inputs(values, points, mask=mask, node_type=node_type, **conditions), len(frames(num_steps, None))
+        z = self._start(given)
         if count == 0:
             raise InputError("num_steps", expected="at least 1", got="0", fix="Use encode and decode to reconstruct the state.")
-        zs = self.advance(z, count)[:, 1:]
+        zs = self.advance(z, count, **given.driving)[:, 1:]
         if queries is None:
             return self._at_points(zs, points, mask)
         check_coordinates("queries", queries, self.config.dim, values.dtype)
@@ -114,25 +135,33 @@ class Aroma(Model):
         times: Sequence[float],
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
-        z, wanted = self.encode(values, points, mask, node_type), whole_frames(times)
+        given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
+        z = self._start(given)
         first = (values if mask is None else values.masked_fill(~mask[..., None], 0.0))[:, None]
         if not wanted:
             return first
-        return torch.cat([first, self._at_points(self.advance(z, wanted[-1])[:, wanted], points, mask)], dim=1)
+        zs = self.advance(z, wanted[-1], **given.driving)[:, wanted]
+        return torch.cat([first, self._at_points(zs, points, mask)], dim=1)
+
+    def _start(self, given: Inputs) -> Float[Tensor, "batch token channel"]:
+        check_prescribed(given, self.config)
+        return self.encode(given.values, given.points, given.mask, given.node_type, given.features)
 
     def part(self, stage: str) -> nn.Module:
         return {"autoencoder": self.autoencoder, "dynamics": self.dynamics}[stage]
 
     def stage_losses(self, stage: str, frames: Frames, draws: Draws) -> Float[Tensor, "batch"]:
         """Of the autoencoder on single frames; of the dynamics on two, between the mean tokens of a frozen autoencoder."""
-        values, points, mask, _ = frames
+        values, points, mask, features = frames.values, frames.points, frames.mask, frames.features
         if stage == "autoencoder":
-            return self.autoencoder.losses(values[:, 0], points, mask, draws)
+            return self.autoencoder.losses(values[:, 0], points, mask, draws, features)
         with torch.no_grad():
-            before, after = (self._encoded(values[:, frame], points, mask).to(values) for frame in (0, 1))
-        return self.dynamics.losses(before, after, draws)
+            before, after = (self._encoded(values[:, frame], points, mask, features).to(values) for frame in (0, 1))
+        told = transitions(frames.start, 0, 1)
+        return self.dynamics.losses(before, after, draws, None if told is None else told[:, 0])
 
     @torch.no_grad()
     def prepare(self, stage: str, training: Iterable[Frames]) -> None:
@@ -140,16 +169,17 @@ class Aroma(Model):
         if stage != "dynamics" or not self.config.dynamics.standardize:
             return
         total = count = 0
-        for values, points, mask, _ in training:
-            for frame in values.unbind(dim=1):
-                z = self._encoded(frame, points, mask).double().flatten(0, 1)
+        for known in training:
+            for values in known.values.unbind(dim=1):
+                z = self._encoded(values, known.points, known.mask, known.features).double().flatten(0, 1)
                 total, count = total + torch.stack([z.sum(dim=0), z.square().sum(dim=0)]), count + len(z)
         mean, square = torch.as_tensor(total / max(1, count))
         self.dynamics.mean.copy_(mean)
         self.dynamics.std.copy_((square - mean.square()).clamp(min=1e-12).sqrt())
 
-    def _encoded(self, values: Tensor, points: Tensor, mask: Tensor | None) -> Tensor:
-        return self.autoencoder.encoder(values, points, mask)[0]
+    def _encoded(self, values: Tensor, points: Tensor, mask: Tensor | None, features: Tensor | None) -> Tensor:
+        read = values if features is None else torch.cat([values, features], dim=-1)
+        return self.autoencoder.encoder(read, points, mask)[0]
 
     def _at_points(self, zs: Tensor, points: Tensor, mask: Tensor | None) -> Tensor:
         u = self.decode(zs, shown(points, mask))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 
@@ -13,7 +13,9 @@ from calm_pde.errors import InputError
 from calm_pde.models.calm.baked_layer import BakedLayer
 from calm_pde.models.calm.hierarchy import Hierarchy
 from calm_pde.models.calm.layer import count_clouds, regrouped, rows_first, rows_inside
+from calm_pde.models.conditions import Known, check_conditions, check_prescribed
 from calm_pde.models.doors import check_state, frames
+from calm_pde.records.inputs import Conditions, Inputs
 from calm_pde.types import Float, Tensor
 
 if TYPE_CHECKING:
@@ -55,20 +57,33 @@ class BakedCalm:
             self.dynamics = None if model.processor is None else model.processor.at(positions)
 
     @torch.no_grad()
-    def __call__(self, values: Tensor, num_steps: int | None = None, times: Sequence[float] | None = None) -> Tensor:
-        """Frames 1 … num_steps, or those at `times`: (batch, time, query, channel)."""
+    def __call__(
+        self,
+        values: Tensor,
+        num_steps: int | None = None,
+        times: Sequence[float] | None = None,
+        **conditions: Unpack[Conditions],
+    ) -> Tensor:
+        """Frames 1 … num_steps, or those at `times`: (batch, time, query, channel); conditions as in a call of the model."""
         model, config = self.model, self.model.config
-        _refuse_derivatives(values)
+        told = Inputs(values, self.points, mask=self.mask, **conditions)
+        _refuse_derivatives(told)
         check_state(values, self.points, self.mask, config.dim, config.in_channels, self.points.dtype)
         num_steps = model.checked_steps(num_steps, times)
+        visited = frames(num_steps, times)
+        check_conditions(told, config, last=max(visited, default=0.0))
+        check_prescribed(told, config)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
-        given = model.features(x, self.node_type)
+        features = told.features
+        if features is not None and self.mask is not None:
+            features = features.masked_fill(~self.mask[..., None], 0.0)
+        given = model.read(x, self.node_type, features)
         z = _run(self.encoder, given)
         if self.dynamics is None:
             zs = z[:, None]
         else:
-            visited = frames(num_steps, times)
-            zs = self.dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
+            dynamics = self.dynamics.under(Known.of(told)) if config.conditions else self.dynamics
+            zs = dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
         u = _run(self.decoder, zs)
         if model.detail is not None:
             seen = None if self.detail is None else _run([self.detail], given)[:, None]
@@ -100,11 +115,12 @@ def _copy(value: Tensor | None) -> Tensor | None:
     return None if value is None else value.clone()
 
 
-def _refuse_derivatives(values: Tensor) -> None:
-    if seen_through() or values.requires_grad:
-        raise InputError(
-            "values",
-            expected="plain numbers, since a baked model knows no derivatives",
-            got="values that require a gradient" if values.requires_grad else "a call that is traced or transformed",
-            fix="Call the model itself, or pass values.detach().",
-        )
+def _refuse_derivatives(given: Inputs) -> None:
+    for name, value in {"values": given.values, **given.told}.items():
+        if seen_through() or value.requires_grad:
+            raise InputError(
+                name,
+                expected="plain numbers, since a baked model knows no derivatives",
+                got="a call that is traced or transformed" if seen_through() else f"{name} that require a gradient",
+                fix=f"Call the model itself, or pass {name}.detach().",
+            )

@@ -231,6 +231,7 @@ class CalmConfig(ModelConfig):
             reconstructs=True,
             shows_inside=True,
             bfloat16_weights=True,
+            conditions=True,
             frame_to_frame=self.task == "rollout" and self.in_channels == self.out_channels,
             starts_by_data=self.start == "unit_variance",
             stages=STAGES if self.staged else (),

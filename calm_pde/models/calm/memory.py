@@ -13,8 +13,10 @@ from calm_pde.engine.receptive_fields import Neighbors, neighborhood_size
 from calm_pde.errors import InputError
 from calm_pde.models.calm.detail import DetailPath
 from calm_pde.models.calm.layer import CalmLayer
+from calm_pde.models.conditions import Known
 from calm_pde.models.doors import frames
 from calm_pde.models.live_bytes import LiveBytes, process_bytes
+from calm_pde.records.inputs import Inputs
 from calm_pde.types import Float, Tensor
 
 if TYPE_CHECKING:
@@ -51,13 +53,18 @@ def predicted_peak(
     values = new(batch, *known, num_points, config.in_channels)
     points, queries = (new(*lead, count, config.dim) for count in (num_points, num_queries))
     node_type = new(*lead, num_points, dtype=torch.int64) if config.node_types else None
+    features = new(batch, num_points, config.features) if config.features else None
+    parameters = new(batch, config.parameters) if config.parameters else None
+    signals = new(batch, 1 + len(steps), config.signals) if config.signals else None
+    conditions = Known.of(Inputs(values, points, parameters=parameters, signals=signals))
 
     SCRATCH.clear()  # so that its buffers are counted, and not kept without data
     with LiveBytes() as live, torch.set_grad_enabled(training):
         encoder = _neighbors(empty.encoder, points, queries, batch)
-        given = empty.features(values, node_type)
-        z, p = empty.encoder.convolve(given, points, None, None, encoder)
-        zs = empty.advance(z[:, 0] if known else z, p, len(steps))
+        given = empty.read(values, node_type, features)
+        encoded, p = empty.encoder.convolve(given, points, None, None, encoder)
+        z = encoded[:, 0] if known else encoded
+        zs = z[:, None] if empty.processor is None else empty.stepped(empty.processor, z, p, steps, conditions)
         decoder = _neighbors(empty.decoder, p, queries, batch)
         u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
         if empty.detail is not None:
@@ -65,7 +72,7 @@ def predicted_peak(
             u = _joined(empty.detail, u, start, points, queries, node_type)
         if training:
             errors = (u - new(*u.shape)).square().mean()
-            (errors + (zs - z).square().mean() if known else errors).backward()
+            (errors + (zs - encoded).square().mean() if known else errors).backward()
     SCRATCH.clear()
     return process_bytes(live)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Unpack
 
 import torch
 
@@ -24,6 +23,7 @@ from calm_pde.models.calm.learning.start import start_at_unit_variance
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.offsets import QueryOffsets
 from calm_pde.models.calm.place import Place
+from calm_pde.models.calm.processor.modulator import Modulator
 from calm_pde.models.calm.processor.processor import Processor
 from calm_pde.models.checks import (
     check_coordinates,
@@ -33,12 +33,13 @@ from calm_pde.models.checks import (
     check_values,
     warn_outside_box,
 )
+from calm_pde.models.conditions import Known, check_conditions, check_prescribed, expanded
 from calm_pde.models.contract import Answer, Mesh, Model
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.point_features import NodeTypes
-from calm_pde.records.inputs import Frames, Inputs
+from calm_pde.records.inputs import Conditions, Driving, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
 
@@ -52,7 +53,10 @@ class CalmNeighbors(NamedTuple):
 
 
 class CalmPDE(Model):
-    """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder)."""
+    """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P, c(t)), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder).
+
+    The paper has no conditions c(t), parameters and signals.
+    """
 
     undecayed = ("queries", "raw_rates")  # a rate that decays to a = 0 would be 0.4 per frame
 
@@ -65,7 +69,7 @@ class CalmPDE(Model):
         prior = None if mesh is None else mesh_union(mesh, config.dim)
 
         self.node_types = None
-        channels = config.in_channels
+        channels = config.in_channels + config.features
         if config.node_types:
             self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
             channels += config.node_type_width
@@ -76,6 +80,7 @@ class CalmPDE(Model):
             channels = out_channels
         self.processor = None
         if config.task != "autoencoder":
+            told = (config.conditions, config.processor.blocks, config.processor_width)
             self.processor = Processor(
                 channels,
                 config.dim,
@@ -87,6 +92,7 @@ class CalmPDE(Model):
                 fourier_std=config.processor.fourier_std,
                 positions=config.processor.positions,
                 damping=config.processor.damping,
+                modulator=Modulator(*told, seed) if config.conditions else None,
                 generator=generator,
             )
         self.decoder = Hierarchy()
@@ -108,7 +114,7 @@ class CalmPDE(Model):
 
     def _detail(self, detail: DetailConfig, generator: torch.Generator) -> CalmLayer:
         """The decoder's last layer but for what it reads and how far it sees."""
-        given = self.config.in_channels + (self.config.node_type_width if self.config.node_types else 0)
+        given = self.config.in_channels + self.config.features + (self.config.node_type_width if self.config.node_types else 0)
         sees = EncoderConfig.model_construct(
             channels=(), receptive_field=(detail.receptive_field,), temperature=(detail.temperature,)
         )
@@ -154,7 +160,8 @@ class CalmPDE(Model):
         place = ("detail.place.expand",) if self.config.place else ()
         joined = ("detail.write",) if detail or place else ()
         offsets = () if self.encoder[0].offsets is None else ("encoder.0.offsets",)
-        return ("encoder.0.mix", "encoder.0.kernel.filters", *offsets, last, *detail, *place, *joined)
+        told = ("processor.modulator",) if self.config.conditions else ()
+        return ("encoder.0.mix", "encoder.0.kernel.filters", *offsets, *told, last, *detail, *place, *joined)
 
     def encode(
         self,
@@ -163,6 +170,7 @@ class CalmPDE(Model):
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
         neighbors: CalmNeighbors | None = None,
+        features: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Latent tokens z (batch, token, channel) of the values (batch, point, channel), and their positions p (token, dim).
 
@@ -173,13 +181,16 @@ class CalmPDE(Model):
             points: (point, dim), or (batch, point, dim) for one mesh per sample; unit coordinates.
             mask: (batch, point), True where a point is real; the others are never read.
             node_type: (point) or (batch, point), codes of `config.node_types`.
+            features: (batch, point, feature), of the points.
         """
         if neighbors is not None:
             self._check_rest("neighbors")
         if not seen_through():
             self._check_state(values, points, mask, node_type)
+            check_conditions(Inputs(values, points, mask=mask, features=features), self.config, ("features",))
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
-        return self.encoder.convolve(self.features(values, node_type), points, None, mask, neighbors and neighbors.encoder)
+        read = self.read(values, node_type, features)
+        return self.encoder.convolve(read, points, None, mask, neighbors and neighbors.encoder)
 
     def advance(
         self,
@@ -187,9 +198,18 @@ class CalmPDE(Model):
         p: Float[Tensor, "*sample token dim"],
         num_steps: int | None = None,
         times: Sequence[float] | None = None,
+        **driving: Unpack[Driving],
     ) -> Float[Tensor, "batch time token channel"]:
-        """z itself, then the tokens after each of `num_steps` frames, or at each of the increasing `times` in frames."""
+        """z itself, then the tokens after each of `num_steps` frames, or at each of the increasing `times` in frames.
+
+        Args:
+            driving: parameters (batch, parameter); signals (batch, knot, signal), linear in time between knots at their
+                signal_times, (batch, knot) or (knot,) in frames, or frames 0, 1, 2, … without these.
+        """
         times = frames(num_steps, times)
+        given = Inputs(z, p, **driving)
+        if not seen_through():
+            check_conditions(given, self.config, ("parameters", "signals"), max(times, default=0.0))
         if self.processor is None:
             if times:
                 raise InputError(
@@ -199,7 +219,16 @@ class CalmPDE(Model):
                     fix="An autoencoder has no processor; it answers for frame 0.",
                 )
             return z[:, None]
-        return self.processor.at(p).trajectory(z, times, self.config.integrator, self.config.substeps)
+        return self.stepped(self.processor, z, p, times, Known.of(given))
+
+    def stepped(
+        self, processor: Processor, z: Tensor, p: Tensor, times: Sequence[float], known: Known
+    ) -> Float[Tensor, "batch time token channel"]:
+        """`advance` behind the door."""
+        dynamics = processor.at(p)
+        if self.config.conditions:
+            dynamics = dynamics.under(known)
+        return dynamics.trajectory(z, times, self.config.integrator, self.config.substeps)
 
     def decode(
         self,
@@ -213,8 +242,8 @@ class CalmPDE(Model):
 
         Args:
             queries: (query, dim), or (batch, query, dim) for each sample's own; anywhere in the domain.
-            start: the state that was encoded, which a model with a detail path sees once more, and one that is told boundary
-                distances too.
+            start: the state that was encoded, with the features of its points, which a model with a detail path sees once
+                more; one that is told boundary distances needs it too.
         """
         if neighbors is not None:
             self._check_rest("neighbors")
@@ -223,7 +252,9 @@ class CalmPDE(Model):
             self._check_latent(zs, p, queries)
             _check_hierarchy(self.decoder, neighbors and neighbors.decoder, zs, p, queries)
             self._check_start(start, zs)
-        given = None if start is None else Frames(start.values[:, None], start.points, start.mask, start.node_type)
+        given = None
+        if start is not None:
+            given = Frames(start.values[:, None], start.points, start.mask, start.node_type, start.features)
         return self._decoded(zs, p, queries, neighbors, given)
 
     def _decoded(
@@ -239,7 +270,7 @@ class CalmPDE(Model):
         """What the decoder's last layer says, with what joins it there."""
         seen = placed = None
         if detail.read is not None and given is not None:
-            x = self.features(given.values, given.node_type)
+            x = self.read(given.values, given.node_type, given.features)
             seen, _ = detail.read.convolve(x, given.points, queries, given.mask, neighbors and neighbors.detail)
         if detail.place is not None:
             known = (None,) * 3 if given is None else (given.points, given.mask, given.node_type)
@@ -310,13 +341,15 @@ class CalmPDE(Model):
     def latent_shape(self) -> LatentShape:
         return LatentShape(self.config.encoder.num_queries[-1], self.config.latent_channels)
 
-    def tokens(self, values: Tensor, points: Tensor, node_type: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return self.encode(values, points, node_type=node_type)
+    def tokens(
+        self, values: Tensor, points: Tensor, node_type: Tensor | None = None, features: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        return self.encode(values, points, node_type=node_type, features=features)
 
     def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:
         positions = positions.expand(len(z), -1, -1) if positions.ndim == 3 else positions
-        zs = self.advance(z, positions, times=times)
-        start = replace(start, values=start.values.expand(len(z), -1, -1))
+        start = expanded(start, len(z))
+        zs = self.advance(z, positions, times=times, **start.driving)
         return self.decode(zs[:, 1:] if self.config.task == "steady" else zs, positions, queries, start=start)
 
     @property
@@ -329,7 +362,7 @@ class CalmPDE(Model):
         for _, layer in named_layers(self):
             layer.memory_budget = check_budget(budget)
 
-    def forward(
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - it takes more by name
         self,
         values: Tensor,
         points: Tensor,
@@ -340,6 +373,7 @@ class CalmPDE(Model):
         *,
         times: Sequence[float] | None = None,
         neighbors: CalmNeighbors | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
         """Frames 1 … num_steps, or those at `times`, at the queries: (batch, time, query, channel).
 
@@ -347,11 +381,12 @@ class CalmPDE(Model):
         default to the points, masked ones are answered with 0.
         """
         num_steps = self.checked_steps(num_steps, times)
-        z, p = self.encode(values, points, mask, node_type, neighbors)
-        zs = self.advance(z, p, num_steps, times)
+        start = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
+        z, p = self.encode(values, points, mask, node_type, neighbors, start.features)
+        check_prescribed(start, self.config)
+        zs = self.advance(z, p, num_steps, times, **start.driving)
         if self.config.task != "autoencoder":
             zs = zs[:, 1:]
-        start = Inputs(values, points, mask=mask, node_type=node_type)
         if queries is not None:
             return self.decode(zs, p, queries, neighbors, start)
         u = self.decode(zs, p, _unmasked(points, mask), neighbors, start)
@@ -364,28 +399,31 @@ class CalmPDE(Model):
         times: Sequence[float],
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The reconstructed state, then the frames at `times`: all decoded at once."""
-        z, p = self.encode(values, points, mask, node_type)
-        start = Inputs(values, points, mask=mask, node_type=node_type)
-        return self.at_points(self.advance(z, p, times=times), p, start)
+        start = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
+        z, p = self.encode(values, points, mask, node_type, None, start.features)
+        check_prescribed(start, self.config)
+        return self.at_points(self.advance(z, p, times=times, **start.driving), p, start)
 
     def following(
-        self, states: Tensor, points: Tensor, mask: Tensor | None = None, node_type: Tensor | None = None
+        self,
+        states: Tensor,
+        points: Tensor,
+        mask: Tensor | None = None,
+        node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
         """One latent step from each of the states, all encoded and decoded at once."""
         if not self.config.abilities.frame_to_frame:
-            return super().following(states, points, mask, node_type)
-        batch, time = states.shape[:2]
+            return super().following(states, points, mask, node_type, **conditions)
+        given = Frames(states, points, mask, node_type, **conditions)
+        each, times = given.each, states.shape[:2]
         if self.config.encoder.follows_state:  # every frame has query points of its own
-            points = points.repeat_interleave(time, dim=0) if points.ndim == 3 else points
-            mask, node_type = (
-                told if told is None or told.ndim == 1 else told.repeat_interleave(time, dim=0) for told in (mask, node_type)
-            )
-            return self(states.flatten(0, 1), points, 1, mask=mask, node_type=node_type).unflatten(0, (batch, time)).squeeze(2)
-        given = Frames(states, points, mask, node_type)
+            return self(each.values, each.points, 1, **each.told).unflatten(0, times).squeeze(2)
         z, p = self.latents(given)
-        zs = self.advance(z.flatten(0, 1), p, 1)[:, 1].unflatten(0, (batch, time))
+        zs = self.advance(z.flatten(0, 1), p, 1, **each.driving)[:, 1].unflatten(0, times)
         u = self._decoded(zs, p, _unmasked(points, mask), None, given)
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
@@ -395,8 +433,8 @@ class CalmPDE(Model):
         if not weight or not len(times):
             return super().training_answer(frames, times)
         latents, p = self.latents(frames)
-        zs = self.advance(latents[:, 0], p, times=times)
-        start = Inputs(frames.values[:, 0], frames.points, mask=frames.mask, node_type=frames.node_type)
+        start = frames.start
+        zs = self.advance(latents[:, 0], p, times=times, **start.driving)
         return Answer(self.at_points(zs, p, start), weight * latent_errors(zs, latents))
 
     def start_by(self, given: Inputs) -> None:
@@ -413,10 +451,11 @@ class CalmPDE(Model):
 
         Where queries follow the state, those of the first frame hold for all of a sample's frames, as they do in a rollout.
         """
-        values, points, mask, kinds = frames
+        points, mask = frames.points, frames.mask
         if not seen_through():
-            self._check_state(values[:, 0], points, mask, kinds)
-        return self.encoder.convolve(self.features(values, kinds), points, None, mask)
+            self._check_state(frames.values[:, 0], points, mask, frames.node_type)
+            check_conditions(frames.start, self.config, ("features",))
+        return self.encoder.convolve(self.read(frames.values, frames.node_type, frames.features), points, None, mask)
 
     def at_points(self, zs: Tensor, p: Tensor, start: Inputs) -> Tensor:
         """The tokens zs (batch, time, token, channel), decoded at the points that the start is on; masked ones answer 0."""
@@ -424,13 +463,17 @@ class CalmPDE(Model):
         u = self.decode(zs, p, _unmasked(start.points, mask), start=start)
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
-    def features(self, values: Tensor, node_type: Tensor | None) -> Tensor:
-        """What the encoder is given of values (batch, point, channel) or (batch, time, point, channel)."""
-        if self.node_types is None or node_type is None:
+    def read(self, values: Tensor, node_type: Tensor | None, features: Tensor | None) -> Tensor:
+        """What the encoder reads of values (batch, point, channel) or (batch, time, point, channel), and beside them."""
+        parts = [values]
+        if features is not None:
+            parts.append(features if values.ndim == 3 else features[:, None])
+        if self.node_types is not None and node_type is not None:
+            kinds = self.node_types(node_type)
+            parts.append(kinds[:, None] if kinds.ndim == 3 < values.ndim else kinds)
+        if len(parts) == 1:
             return values
-        kinds = self.node_types(node_type)
-        kinds = kinds[:, None] if kinds.ndim == 3 < values.ndim else kinds
-        return torch.cat([values, kinds.expand(*values.shape[:-1], -1)], dim=-1)
+        return torch.cat([part.expand(*values.shape[:-1], -1) for part in parts], dim=-1)
 
     def checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:
         only = {"steady": 1, "autoencoder": 0}.get(self.config.task)
@@ -478,6 +521,7 @@ class CalmPDE(Model):
         if start is None or not self._needs_start():
             return
         self._check_state(start.values, start.points, start.mask, start.node_type)
+        check_conditions(start, self.config, ("features",))
         if len(start.values) != len(zs):
             raise InputError(
                 "start",

@@ -80,7 +80,7 @@ class FfnoOnGrid(Stepwise):
         super().__init__()
         self.config: FfnoConfig = config
         generator = torch.Generator().manual_seed(seed)
-        self.lift = Lift(config.in_channels, config.dim, config.width, generator)
+        self.lift = Lift(config.given_channels, config.dim, config.width, generator)
         self.blocks = nn.ModuleList(config.block(generator) for _ in range(config.layers))
         self.head = linear(config.width, config.head_width, generator)
         self.last = linear(config.head_width, config.out_channels, generator)

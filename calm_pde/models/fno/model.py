@@ -75,7 +75,7 @@ class Fno(Stepwise):
         self.config: FnoConfig = config
         generator = torch.Generator().manual_seed(seed)
         width = config.width
-        self.lift = Lift(config.in_channels, config.dim, width, generator)
+        self.lift = Lift(config.given_channels, config.dim, width, generator)
         self.layers = nn.ModuleList(FourierLayer(width, config.modes, config.dim, generator) for _ in range(config.layers))
         self.head = linear(width, config.head_width, generator)
         self.last = linear(config.head_width, config.out_channels, generator)

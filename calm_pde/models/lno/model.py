@@ -79,7 +79,7 @@ class Lno(Stepwise):
         generator = torch.Generator().manual_seed(seed)
         width, layers = config.width, config.projector_layers
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-        features = config.in_channels + config.dim + self.node_types.width
+        features = config.given_channels + config.dim + self.node_types.width
         self.attention = PhysicsAttention(config.dim, width, config.modes, layers, generator)
         self.branch = ResidualMLP(features, width, width, layers, generator)
         self.blocks = nn.Sequential(*(TransformerBlock(width, config.heads, generator) for _ in range(config.blocks)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
+from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
 from calm_pde.models.contract import Abilities, Mesh, Model
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.oformer.linear_attention import Attention, Norm
@@ -18,7 +19,8 @@ from calm_pde.models.oformer.practice import PRACTICE
 from calm_pde.models.oformer.presets import PRESETS
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import StepwiseConfig, whole_frames
+from calm_pde.models.stepwise import StepwiseConfig, beside, whole_frames
+from calm_pde.records.inputs import Conditions, Inputs
 from calm_pde.types import Tensor
 
 Even = Annotated[int, Field(ge=2, multiple_of=2)]
@@ -89,7 +91,7 @@ class OFormerConfig(StepwiseConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(free_queries=not self.answers_meet, bfloat16_weights=True)
+        return Abilities(free_queries=not self.answers_meet, bfloat16_weights=True, conditions=True)
 
     def latent_numbers(self, num_points: int) -> int:
         return num_points * self.latent_width
@@ -99,7 +101,10 @@ class OFormerConfig(StepwiseConfig):
 
 
 class OFormer(Model):
-    """u(t) = head(z(t)) with z(t + 1) = z(t) + MLP(z(t), p) at each query p, z(0) = Attn(RFF(p); encoder(u(0)))."""
+    """u(t) = head(z(t)) with z(t + 1) = z(t) + MLP(z(t), p) at each query p, z(0) = Attn(RFF(p); encoder(u(0))).
+
+    The encoder is told conditions beside u(0) as a model is that goes from frame to frame, and the MLP those of its step.
+    """
 
     def __init__(self, config: OFormerConfig, seed: int = 0) -> None:
         super().__init__()
@@ -120,9 +125,11 @@ class OFormer(Model):
         queries: Tensor | None = None,
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
-        self._check(values, points, mask, node_type)
+        given = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
         wanted = [round(frame) for frame in frames(num_steps, None)]
+        self._check(given, max(wanted, default=0))
         if not wanted:
             raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
         if queries is not None:
@@ -136,7 +143,7 @@ class OFormer(Model):
                     got=f"{queries.shape[-2]} of them",
                     fix="Ask at the points, or use layout: grid or a model that answers anywhere (calm).",
                 )
-        return self._frames(values, points, wanted, queries, mask, node_type)
+        return self._frames(given, wanted, queries)
 
     def rollout(
         self,
@@ -145,34 +152,31 @@ class OFormer(Model):
         times: Sequence[float],
         mask: Tensor | None = None,
         node_type: Tensor | None = None,
+        **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
-        self._check(values, points, mask, node_type)
-        wanted = whole_frames(times)
+        given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
+        self._check(given, max(wanted, default=0))
         first = (values if mask is None else values.masked_fill(~mask[..., None], 0.0))[:, None]
         if not wanted:
             return first
-        return torch.cat([first, self._frames(values, points, wanted, None, mask, node_type)], dim=1)
+        return torch.cat([first, self._frames(given, wanted, None)], dim=1)
 
-    def _frames(
-        self,
-        values: Tensor,
-        points: Tensor,
-        wanted: list[int],
-        queries: Tensor | None,
-        mask: Tensor | None,
-        node_type: Tensor | None,
-    ) -> Tensor:
+    def _frames(self, given: Inputs, wanted: list[int], queries: Tensor | None) -> Tensor:
+        mask, codes = given.mask, given.node_type
+        values = beside(given.values[:, None], given)[:, 0]
         if mask is not None:
             values = values.masked_fill(~mask[..., None], 0.0)
-        codes = node_type if node_type is None or node_type.ndim == 2 else node_type[None]
-        here = Place(shown(points, mask), codes, mask)
+        codes = codes if codes is None or codes.ndim == 2 else codes[None]
+        here = Place(shown(given.points, mask), codes, mask)
         there = here if queries is None else Place(shown(queries, None), None, None)
         z = self.decoder.start(self.encoder(values, here), here, there)
-        u = self.decoder.frames(z, there, wanted)
+        u = self.decoder.frames(z, there, wanted, transitions(given, 0, wanted[-1]))
         return u if there.mask is None else u.masked_fill(~there.mask[:, None, :, None], 0.0)
 
-    def _check(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
+    def _check(self, given: Inputs, last: int) -> None:
         config = self.config
-        check_state(values, points, mask, config.dim, config.in_channels, self.checked_dtype())
-        check_node_type(node_type, config.node_types, values, mask)
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        check_node_type(given.node_type, config.node_types, given.values, given.mask)
+        check_conditions(given, config, last=float(last))
+        check_prescribed(given, config)

@@ -70,7 +70,7 @@ class Encoder(nn.Module):
     def __init__(self, config: OFormerConfig, generator: torch.Generator) -> None:
         super().__init__()
         self.config = config
-        width, features = config.encoder_width, config.in_channels + config.dim
+        width, features = config.encoder_width, config.given_channels + config.dim
         self.node_types = NodeTypes(config.node_types, width, generator)
         self.join = self.norm = None
         if config.layout == "mesh":
@@ -97,13 +97,16 @@ class Encoder(nn.Module):
 
 
 class Propagator(nn.Module):
-    """z ← z + MLP(LN(z) ‖ kind ‖ p), the latent state one frame later; bare, z ← z + MLP(z), near identity at first."""
+    """z ← z + MLP(LN(z) ‖ kind ‖ p), the latent state one frame later; bare, z ← z + MLP(z), near identity at first.
+
+    Behind all these stand the conditions of the step, where there are some.
+    """
 
     def __init__(self, config: OFormerConfig, generator: torch.Generator) -> None:
         super().__init__()
         width, bare = config.propagator_width, config.layout == "bare"
         self.norm = nn.Identity() if bare else nn.LayerNorm(width)
-        features = width if bare else width + config.node_type_width + config.dim
+        features = (width if bare else width + config.node_type_width + config.dim) + config.told_channels
         self.mlp = chain([features] + [width] * (4 if config.layout == "mesh" else 3), nn.GELU, generator)
         for layer in self.mlp if bare else ():
             if isinstance(layer, nn.Linear):
@@ -167,13 +170,18 @@ class Decoder(nn.Module):
         return self.widen(x)
 
     def frames(
-        self, z: Float[Tensor, "batch query latent"], there: Place, wanted: list[int]
+        self, z: Float[Tensor, "batch query latent"], there: Place, wanted: list[int], told: Tensor | None
     ) -> Float[Tensor, "batch time query channel"]:
-        """The answers at the wanted frames; of each step only its state is kept, the rest is computed again in backward."""
+        """The answers at the wanted frames; of each step only its state is kept, the rest is computed again in backward.
+
+        Args:
+            told: (batch, step, condition), the conditions of each step.
+        """
         nodes, answers = _node_vectors(self.node_types, there), []
         known = [] if self.config.layout == "bare" else [nodes, there.points]
         for frame in range(1, wanted[-1] + 1):
-            z = checkpoint(self._advanced, z, known, use_reentrant=False)
+            now = [] if told is None else [told[:, frame - 1, None].expand(-1, z.shape[1], -1)]
+            z = checkpoint(self._advanced, z, known + now, use_reentrant=False)
             if frame in wanted:
                 answers.append(checkpoint(self._answer, z, nodes, use_reentrant=False))
         return torch.stack(answers, dim=1)

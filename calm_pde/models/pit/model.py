@@ -112,7 +112,7 @@ class Pit(Stepwise):
         )
         width, heads = config.width, config.heads
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-        features = config.in_channels + config.dim * config.coordinates + self.node_types.width
+        features = config.given_channels + config.dim * config.coordinates + self.node_types.width
         self.into = PositionAttention(heads, generator)
         self.lift = perceptron(heads * features, width, width, generator)
         self.within = nn.ModuleList(PositionAttention(heads, generator) for _ in range(config.blocks))
@@ -160,7 +160,7 @@ class Pit(Stepwise):
         with full_precision(states) if self.config.normalize_latent else nullcontext():  # norms leave small differences
             x = self._latent(x, geometry)
         change = self.project(attended(x, geometry.back, geometry.back_weights))
-        return states + change if self.config.residual else change
+        return states[..., : change.shape[-1]] + change if self.config.residual else change
 
     def _latent(self, x: Float[Tensor, "batch time token in"], geometry: PitGeometry) -> Tensor:
         x = self._normalized(gelu(self.lift(x)))

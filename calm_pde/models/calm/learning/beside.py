@@ -9,7 +9,7 @@ from torch import nn
 
 from calm_pde.metrics.relative_l2 import relative_l2_loss
 from calm_pde.models.contract import Stage
-from calm_pde.records.inputs import Frames, Inputs
+from calm_pde.records.inputs import Frames
 from calm_pde.types import Float, Tensor
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ def losses_of(model: CalmPDE, stage: str, frames: Frames) -> Float[Tensor, "batc
     """Of the autoencoder ‖d(e(u)) − u‖/‖u‖; of the dynamics the latent errors of its steps, all else at rest."""
     if stage == "autoencoder":
         z, p = model.latents(frames)
-        found = model.at_points(z, p, Inputs(frames.values[:, 0], frames.points, mask=frames.mask, node_type=frames.node_type))
+        found = model.at_points(z, p, frames.start)
         return relative_l2_loss(found, frames.values, frames.mask)
     model.encoder.eval()  # what is frozen drops nothing
     with torch.no_grad():
         latents, p = model.latents(frames)
     model.encoder.train(model.training)
-    zs = model.advance(latents[:, 0], p.detach(), latents.shape[1] - 1)
+    zs = model.advance(latents[:, 0], p.detach(), latents.shape[1] - 1, **frames.start.driving)
     return latent_errors(zs, latents)
 
 

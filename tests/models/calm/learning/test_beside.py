@@ -52,7 +52,7 @@ MESHES = pytest.mark.parametrize(("make", "kinds"), [(one_mesh, ()), (own_meshes
 
 def alone(frames: Frames, place: int) -> tuple[Frames, dict[str, Any]]:
     """One sample without what is masked, and what encode is told of it."""
-    values, points, mask, kinds = frames
+    values, points, mask, kinds = frames[:4]
     real = slice(None) if mask is None else mask[place]
     points = points[place][real] if points.ndim == 3 else points
     return Frames(values[place : place + 1, :, real], points), {"node_type": None if kinds is None else kinds[place][real]}
@@ -86,7 +86,7 @@ def test_consistency_is_the_loop_written_out(make, kinds, times):
     answer = model.training_answer(frames, times)
     wanted = 0.3 * by_hand(model, frames, times)
     torch.testing.assert_close(answer.added, wanted, rtol=1e-12, atol=0)
-    values, points, mask, node_type = frames
+    values, points, mask, node_type = frames[:4]
     rolled = model.rollout(values[:, 0], points, times, mask, node_type)
     assert relative_error(answer.predicted, rolled) < 1e-12
     found, expected = gradients(model, answer.added), gradients(model, wanted)
