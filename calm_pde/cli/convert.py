@@ -21,9 +21,12 @@ class Output(Config):
 
 
 def convert(kind: str, reader: Reader, output: Output) -> None:
-    """Turn published files or your own arrays into a data file."""
+    """Turn what simulations wrote, your own arrays, or published files into a data file."""
     console = Console()
-    source = reader.source()
+    with progress(f"look through {reader.path.name}", console) as show:
+        source = reader.surveyed(show)
+    for note in source.description.provenance.get("notes", ()):
+        console.print(note, highlight=False, markup=False)
     if "checksums" in source.description.provenance:
         console.print(f"checksums: {source.description.provenance['checksums']}", highlight=False)
     with progress(f"convert {kind}", console) as show:

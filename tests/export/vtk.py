@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-EXTRAS = {"vtkmodules": "vtk", "pyvista": "vtk", "meshlane": "mesh"}
+EXTRAS = {"vtkmodules": "mesh", "pyvista": "mesh", "meshlane": "mesh"}
 
 
 class Step(NamedTuple):

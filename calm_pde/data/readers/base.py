@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,10 @@ class Reader(Config, ABC):
     @abstractmethod
     def source(self) -> Source:
         """The description at once, the trajectories lazily, one in memory at a time."""
+
+    def surveyed(self, progress: Callable[[int, int], None]) -> Source:
+        """As `source`; a reader that must look into many files first tells how many it has looked into, and of how many."""
+        return self.source()
 
 
 class PublishedReader(Reader):
