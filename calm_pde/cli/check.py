@@ -38,11 +38,12 @@ def check(
             )
         check_free([picture], overwrite=True)
     opened = DataFile(file)
-    wrong = 0
+    wrong = doubtful = 0
     for finding in data_check.check(opened):
         mark = {"good": "[green]good    [/]", "doubtful": "[yellow]doubtful[/]", "wrong": "[red]wrong   [/]"}[finding.level]
         console.print(f"{mark} {escape(finding.subject)}: {escape(finding.text)}", highlight=False, soft_wrap=True)
         wrong += finding.level == "wrong"
+        doubtful += finding.level == "doubtful"
     if preset is not None:
         peak = preset_step_bytes(preset, opened)
         known = f"a training step of one trajectory takes {(peak or 0) / 2**20:.0f} MiB"
@@ -51,7 +52,8 @@ def check(
     if picture is not None:
         trajectory_picture(opened, trajectory).savefig(picture, dpi=110)
         console.print(f"A picture of trajectory {trajectory} is in {picture}", highlight=False, soft_wrap=True)
-    verdict = "Something is wrong; see above." if wrong else "Ready to train."
-    console.print(verdict, style="red" if wrong else "green", highlight=False)
+    doubts = f"Ready to train, with {doubtful} doubt{'s' if doubtful > 1 else ''}; see above."
+    verdict = "Something is wrong; see above." if wrong else doubts if doubtful else "Ready to train."
+    console.print(verdict, style="red" if wrong else "yellow" if doubtful else "green", highlight=False)
     if wrong:
         sys.exit(1)

@@ -8,6 +8,7 @@ from typing import Literal
 import tyro
 from rich.console import Console
 
+from calm_pde.errors import InputError
 from calm_pde.progress import progress
 from calm_pde.surrogate import predict as prediction
 
@@ -23,6 +24,7 @@ def predict(
     all: bool = False,
     overwrite: bool = False,
     allow_nonfinite: bool = False,
+    parameters: tuple[str, ...] = (),
 ) -> None:
     """Solve new initial conditions with a surrogate.
 
@@ -38,6 +40,7 @@ def predict(
         all: Also where more than 50 samples would each become a file for ParaView.
         overwrite: Replace files that exist.
         allow_nonfinite: Write answers that blew up as they are, instead of saying which did and when.
+        parameters: As name=value, instead of those of the input.
     """
     console = Console()
     with progress("predict", console) as show:
@@ -52,7 +55,20 @@ def predict(
             all=all,
             overwrite=overwrite,
             allow_nonfinite=allow_nonfinite,
+            parameters=dict(map(_pair, parameters)),
             progress=show,
         )
     more = "" if written == out else "; every sample has such a file, for ParaView"
     console.print(f"The prediction is in {written}{more}", highlight=False, soft_wrap=True)
+
+
+def _pair(word: str) -> tuple[str, float]:
+    """name=value."""
+    name, equals, value = word.partition("=")
+    try:
+        if not (name and equals):
+            raise ValueError(word)
+        return name, float(value)
+    except ValueError as error:
+        fix = "Write --parameters conductivity=0.5."
+        raise InputError("parameters", expected="name=value", got=repr(word), fix=fix) from error

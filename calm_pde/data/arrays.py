@@ -25,6 +25,7 @@ def from_arrays(
         points: (point, dim) for all samples, in 1-D also (point,), or one such array per sample; physical coordinates.
         fields: (sample, time, point, channel), or one array (time, point, channel) per sample.
         times: (time,); by default 0, 1, 2, …
-        more: what `array_source` takes: box, periodic, names, units, cells, node_type, features, parameters, split, ….
+        more: what `array_source` takes: box, periodic, names, units, cells, node_type, features, parameters, signals,
+            prescribed, split, ….
     """
     return write(array_source(points, fields, times, **more), out, overwrite)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
+from calm_pde.data.finding import Finding, verdict
+from calm_pde.data.learning import Learning, split_findings
 from calm_pde.data.statistics import Moments
 from calm_pde.data.storage import DataFile
 from calm_pde.geometry import Box
@@ -19,13 +20,6 @@ _FAR = 20.0  # a point this many times farther from its neighbor than its neighb
 _NEIGHBORS = 8
 _SAME = 1e-9  # points nearer than this, in units of the box, coincide
 _JUMP = 1e3  # a trajectory or frame whose size differs from the usual by this factor counts as a jump in scale
-
-
-@dataclass(frozen=True)
-class Finding:
-    level: Literal["good", "doubtful", "wrong"]
-    subject: str
-    text: str
 
 
 def check(file: DataFile) -> Iterator[Finding]:
@@ -58,6 +52,7 @@ class Survey:
         self.geometry: Counter[str] = Counter()
         self.first: dict[str, int] = {}
         self.box = description.box
+        self.learning = Learning(description)
         if description.points is not None:
             self._mesh(0, description.points, description.cells)
 
@@ -76,14 +71,15 @@ class Survey:
             usual = np.median(size, axis=0)
             if ((usual > 0) & (size.max(axis=0) > _JUMP * usual)).any():
                 self.frame_jumps.append(index)
+        self.learning.add(index, trajectory)
         if trajectory.points is not None:
             self._mesh(index, trajectory.points, trajectory.cells)
 
     def findings(self) -> Iterator[Finding]:
-        yield _verdict(self.damaged, "checksums", "every trajectory is what was written", "not what was written", "wrong")
+        yield verdict(self.damaged, "checksums", "every trajectory is what was written", "not what was written", "wrong")
         per_field = ", ".join(f"{name} {count}" for name, count in zip(self.names, self.not_finite, strict=True) if count)
         broken = f"hold NaN or infinite numbers ({per_field or 'features'})"
-        yield _verdict(self.broken, "finite", "no NaN and no infinite numbers", broken, "wrong")
+        yield verdict(self.broken, "finite", "no NaN and no infinite numbers", broken, "wrong")
         if self.moments.count:
             yield from self._values()
         for name, good, bad, level in _GEOMETRY:
@@ -92,6 +88,7 @@ class Survey:
             found = self.geometry[name]
             text = f"{found} {bad}, first in trajectory {self.first[name]}" if found else good
             yield Finding(level if found else "good", name, text)
+        yield from self.learning.findings()
 
     def _values(self) -> Iterator[Finding]:
         for place, name in enumerate(self.names):
@@ -105,7 +102,7 @@ class Survey:
         usual = np.median(scales, axis=0)
         outliers = np.flatnonzero(((usual > 0) & ((scales > _JUMP * usual) | (scales * _JUMP < usual))).any(axis=1))
         strange = sorted({*outliers.tolist(), *self.frame_jumps})
-        yield _verdict(strange, "scale", "no jumps in scale", f"jump in scale by more than {_JUMP:.0f}", "doubtful")
+        yield verdict(strange, "scale", "no jumps in scale", f"jump in scale by more than {_JUMP:.0f}", "doubtful")
 
     def _mesh(self, index: int, points: np.ndarray, cells: np.ndarray | None) -> None:
         found = mesh_problems(points, cells, self.box, self.file.description.grid_shape)
@@ -187,26 +184,16 @@ def _times(times: np.ndarray) -> Iterator[Finding]:
 
 
 def _splits(file: DataFile) -> Iterator[Finding]:
-    sizes = {split: len(file.indices(split)) for split in SPLITS}
-    text = ", ".join(f"{count} {split}" for split, count in sizes.items())
-    empty = [split for split, count in sizes.items() if not count]
-    yield Finding("doubtful" if empty else "good", "split", f"{text}; no {' and no '.join(empty)} part" if empty else text)
+    yield from split_findings({split: len(file.indices(split)) for split in SPLITS})
     seen: dict[bytes, int] = {}
     leaks, twins = [], []
     for index, digest in enumerate(file.digests):
         other = seen.setdefault(digest.tobytes(), index)
         if other != index:
             (leaks if file.splits[other] != file.splits[index] else twins).append(index)
-    yield _verdict(leaks, "leaks", "no trajectory is in two splits", "also in another split", "wrong")
+    yield verdict(leaks, "leaks", "no trajectory is in two splits", "also in another split", "wrong")
     if twins:
-        yield _verdict(twins, "twins", "", "identical to an earlier one of the same split", "doubtful")
-
-
-def _verdict(indices: list[int], subject: str, good: str, bad: str, level: Literal["doubtful", "wrong"]) -> Finding:
-    if not indices:
-        return Finding("good", subject, good)
-    shown = ", ".join(map(str, indices[:5])) + (", …" if len(indices) > 5 else "")
-    return Finding(level, subject, f"{len(indices)} trajectories {bad}: {shown}")
+        yield verdict(twins, "twins", "", "identical to an earlier one of the same split", "doubtful")
 
 
 def _size(count: float) -> str:

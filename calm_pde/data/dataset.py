@@ -16,7 +16,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window, whole_windows
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box
-from calm_pde.records.batch import Batch, padded
+from calm_pde.records.batch import Batch, padded, padded_signals
 from calm_pde.records.trajectory import SPLITS, Split
 from calm_pde.types import Tensor
 
@@ -90,7 +90,11 @@ class Dataset(TorchDataset[dict[str, Any]]):
     @property
     def frame_times(self) -> np.ndarray:
         """The times in frames, from the first."""
-        return (self.times - self.times[0]) / self.spacing
+        return self.in_frames(self.times)
+
+    def in_frames(self, times: np.ndarray) -> np.ndarray:
+        """Physical times in frames, from the first."""
+        return (times - self.times[0]) / self.spacing
 
     @property
     def even(self) -> bool:
@@ -128,6 +132,9 @@ class Dataset(TorchDataset[dict[str, Any]]):
             item["features"] = _tensor(found.features)
         if found.parameters is not None:
             item["parameters"] = _tensor(found.parameters)
+        if found.signals is not None and found.signal_times is not None:
+            item["signals"] = _tensor(found.signals)
+            item["signal_times"] = _tensor(self.in_frames(found.signal_times) - self.frame_times[start])
         for kind, places in self._conditions.items():
             if kind in item:
                 item[kind] = item[kind][..., places]
@@ -150,6 +157,9 @@ class Dataset(TorchDataset[dict[str, Any]]):
             optional["features"] = padded([item["features"] for item in items])
         if "parameters" in items[0]:
             optional["parameters"] = torch.stack([item["parameters"] for item in items])
+        if "signals" in items[0]:
+            rows = [(item["signals"], item["signal_times"]) for item in items]
+            optional["signals"], optional["signal_times"] = padded_signals(rows)
         starts = [item["window"].start for item in items]
         times, first = self.frame_times, items[0]["window"]
         if not self.even and len(set(starts)) > 1:

@@ -35,7 +35,7 @@ from calm_pde.solvers.problem import Problem
 from calm_pde.threads import threads
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")
+_ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters", "signals", "signal_times")
 
 
 def generate(

@@ -17,7 +17,9 @@ from calm_pde.records.trajectory import Trajectory
 
 FORMAT = "calm-pde data"
 MESH = ("points", "cells", "node_type")
+SIGNALS = ("signals", "signal_times")
 TYPES = {"points": np.float64, "cells": np.int32, "node_type": np.int32, "parameters": np.float64}
+TYPES |= dict.fromkeys(SIGNALS, np.float64)
 _UNHASHED = ("versions", "created", "host")  # of the provenance: they say where a file was made, not what is in it
 
 
@@ -51,6 +53,13 @@ class Header(Spelling):
                     f"symmetries: {symmetry.name}: expected {len(self.lower)} axes and, if any, {len(self.fields)} fields, "
                     f"got {symmetry.dim} and {len(symmetry.fields)}"
                 )
+            kinds = (self.parameters, self.signals, tuple(field.name for field in self.features))
+            for name, turned in symmetry.conditions.items():
+                if not any(name in names and turned.of in names for names in kinds):
+                    raise ValueError(
+                        f"symmetries: {symmetry.name}: {name!r} and {turned.of!r} must be names of parameters, of signals, or "
+                        "of features"
+                    )
         return self
 
     @property
@@ -92,7 +101,7 @@ def fingerprint(
 
 def content_of(trajectory: Trajectory) -> dict[str, np.ndarray]:
     """The arrays of a trajectory in the types they have on disk."""
-    names = ("fields", "features", "parameters", *MESH)
+    names = ("fields", "features", "parameters", *SIGNALS, *MESH)
     found = {name: typed(name, getattr(trajectory, name)) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from calm_pde.config import Config
 from calm_pde.data.dataset import Dataset
@@ -11,6 +12,7 @@ from calm_pde.errors import ConfigError, FileError, InputError
 from calm_pde.types import Float, Tensor
 
 _ROWS = 2**20  # taken together in float64
+_DECADES = 100.0  # a positive parameter whose largest value is so many times its smallest is told by its logarithm
 _CONSTANT = 1e-6  # of a channel's deviation: a point whose own is smaller counts as constant
 
 Row = tuple[float, ...]
@@ -43,6 +45,53 @@ class Statistics(Config):
     def physical(self, values: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
         """mean + std·x."""
         return values * values.new_tensor(self.std) + values.new_tensor(self.mean)
+
+
+class ParameterStatistics(Statistics):
+    """Of parameters: those that are positive and range over decades are normalized by their logarithm, whose mean and
+    deviation these are; the range is that of the parameter itself."""
+
+    logarithmic: tuple[bool, ...]
+
+    def normalized(self, values: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
+        if not any(self.logarithmic):
+            return super().normalized(values)
+        chosen = torch.tensor(self.logarithmic, device=values.device)
+        return super().normalized(torch.where(chosen, torch.where(chosen, values, 1.0).log(), values))
+
+    def physical(self, values: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
+        plain, chosen = super().physical(values), torch.tensor(self.logarithmic, device=values.device)
+        return torch.where(chosen, plain.exp(), plain)
+
+
+def condition_statistics(dataset: Dataset) -> tuple[ParameterStatistics | None, Statistics | None]:
+    """Of the parameters over the samples of a split, and of the signals over their knots, where there are some."""
+    description = dataset.description
+    rows: list[np.ndarray] = []
+    signals = Moments(len(description.signals)) if description.signals else None
+    for index in dataset.indices if description.parameters or description.signals else ():
+        found = dataset.file.trajectory(int(index), slice(0, 1))
+        told = {"parameters": found.parameters, "signals": found.signals}
+        for name, values in told.items():
+            if values is not None and not np.isfinite(values).all():
+                where = f"{name} of trajectory {index}"
+                fix = "Run `calm check` on the file to see where."
+                raise FileError(dataset.file.path, "holds numbers that are not finite", part=where, fix=fix)
+        if found.parameters is not None:
+            rows.append(found.parameters)
+        if signals is not None and found.signals is not None:
+            signals.add(found.signals)
+    of_signals = None if signals is None else signals.statistics(description.signals)
+    return (_of_parameters(np.stack(rows), description.parameters) if rows else None), of_signals
+
+
+def _of_parameters(table: np.ndarray, names: tuple[str, ...]) -> ParameterStatistics:
+    lowest, highest = table.min(axis=0), table.max(axis=0)
+    logarithmic = (lowest > 0) & (highest >= _DECADES * lowest)
+    moments = Moments(len(names))
+    moments.add(np.where(logarithmic, np.log(np.where(logarithmic, table, 1.0)), table))
+    found = moments.statistics(names).model_dump() | {"lowest": tuple(lowest.tolist()), "highest": tuple(highest.tolist())}
+    return ParameterStatistics(**found, logarithmic=tuple(logarithmic.tolist()))
 
 
 def statistics(

@@ -16,7 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from calm_pde.data.header import FORMAT, MESH, Header, content_of, digest, fingerprint
+from calm_pde.data.header import FORMAT, MESH, SIGNALS, Header, content_of, digest, fingerprint
 from calm_pde.errors import CalmError, ConfigError, FileError, InputError
 from calm_pde.files.links import own
 from calm_pde.records.description import Description
@@ -103,6 +103,8 @@ class DataFile:
                 found |= {name: self._rows(name, index) for name in self.mesh_arrays}
             if self.header.parameters:
                 found["parameters"] = self._dataset("parameters")[index]
+            if self.header.signals:
+                found |= {name: self._rows(name, index) for name in SIGNALS}
             return Trajectory(split=SPLITS[self.splits[index]], seconds=float(self._dataset("seconds")[index]), **found)
 
     def verify(self, index: int, trajectory: Trajectory | None = None) -> bool:
@@ -183,10 +185,10 @@ class DataFile:
 
     @cached_property
     def _starts(self) -> dict[str, np.ndarray]:
-        return {name: self._offsets(name) for name in ("point", "cell") if name == "point" or "cells" in self.mesh_arrays}
+        return {name: self._offsets(name) for name in _offset_names(self.header)}
 
     def _rows(self, name: str, index: int) -> np.ndarray:
-        starts = self._starts["cell" if name == "cells" else "point"]
+        starts = self._starts["cell" if name == "cells" else "signal" if name in SIGNALS else "point"]
         return self._dataset(name)[starts[index] : starts[index + 1]]
 
     def _fields(self, index: int, frames: slice) -> np.ndarray:
@@ -214,6 +216,12 @@ class DataFile:
 _FIX = "The file is damaged or was not written by calm-pde; generate or convert it again."
 
 
+def _offset_names(header: Header) -> dict[str, str]:
+    """Of what trajectories differ in number, and the array whose rows are counted."""
+    own = {} if header.shared_mesh else {"point": "points"} | ({"cell": "cells"} if "cells" in header.arrays else {})
+    return own | ({"signal": "signal_times"} if header.signals else {})
+
+
 def _parsed(path: Path, raw: np.ndarray) -> Header:
     try:
         content = json.loads(raw.tobytes())
@@ -232,9 +240,9 @@ def _problems(header: Header, found: dict[str, Any]) -> Iterator[tuple[str, str]
     kinds = {"times": "f", "split": "u", "fields": "f", "seconds": "f", "digests": "u", "fingerprint": "u", "points": "f"}
     kinds |= {"features": "f"} if header.features else {}
     kinds |= {"parameters": "f"} if header.parameters else {}
-    kinds |= {} if header.shared_mesh else {"point_offsets": "i"}
+    kinds |= dict.fromkeys(SIGNALS, "f") if header.signals else {}
+    kinds |= {f"{name}_offsets": "i" for name in _offset_names(header)}
     kinds |= dict.fromkeys(header.arrays, "i")
-    kinds |= {"cell_offsets": "i"} if "cells" in header.arrays and not header.shared_mesh else {}
     for name, kind in kinds.items():
         dataset = found.get(name)
         if not isinstance(dataset, h5py.Dataset):
@@ -252,11 +260,14 @@ def _problems(header: Header, found: dict[str, Any]) -> Iterator[tuple[str, str]
     wanted = {"split": samples, "times": times, "points": points + dim, "seconds": samples}
     wanted |= {"digests": (*samples, 32), "fingerprint": (32,), "node_type": points}
     wanted |= {"parameters": (*samples, len(header.parameters))}
+    wanted |= {f"{name}_offsets": (samples[0] + 1,) for name in _offset_names(header)}
+    if header.signals:
+        wanted |= {"signals": (*found["signal_times"].shape[:1], len(header.signals))}
+        wanted |= {"signal_times": found["signal_times"].shape[:1]}
     if header.shared_mesh:
         wanted |= {"fields": samples + times + points + channels, "features": samples + points + features}
     else:
         wanted |= {"fields": (times[0] * points[0], *channels), "features": points + features}
-        wanted |= {"point_offsets": (samples[0] + 1,), "cell_offsets": (samples[0] + 1,)}
     for name in wanted.keys() & kinds.keys():
         if found[name].shape != wanted[name]:
             yield name, f"expected shape {wanted[name]}, got {found[name].shape}"
@@ -269,10 +280,7 @@ def _wrong_values(file: DataFile) -> Iterator[tuple[str, str]]:
         yield "times", "expected finite, strictly increasing numbers"
     if (file.splits >= len(SPLITS)).any():
         yield "split", f"expected 0, 1 or 2 for {', '.join(SPLITS)}, got {file.splits.max()}"
-    if not file.header.shared_mesh:
-        for name in ("point", "cell"):
-            dataset = "points" if name == "point" else "cells"
-            if dataset in file.mesh_arrays:
-                starts, rows = file._offsets(name), file._dataset(dataset).shape[0]
-                if starts[0] != 0 or starts[-1] != rows or (np.diff(starts) < (name == "point")).any():
-                    yield f"{name}_offsets", f"expected increasing offsets from 0 to {rows}"
+    for name, dataset in _offset_names(file.header).items():
+        starts, rows = file._offsets(name), file._dataset(dataset).shape[0]
+        if starts[0] != 0 or starts[-1] != rows or (np.diff(starts) < (name != "cell")).any():
+            yield f"{name}_offsets", f"expected increasing offsets from 0 to {rows}"

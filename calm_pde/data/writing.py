@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from calm_pde.data.header import MESH, content_of, digest, fingerprint, header_of, typed
+from calm_pde.data.header import MESH, SIGNALS, content_of, digest, fingerprint, header_of, typed
 from calm_pde.data.storage import DataFile
 from calm_pde.errors import InputError
 from calm_pde.files.atomic import replacing
 from calm_pde.records.description import Description
+from calm_pde.records.signals import knot_problem
 from calm_pde.records.trajectory import SPLITS, Source, Trajectory
 
 _CHUNK = 256 * 2**10  # bytes of a chunk: small enough for a window of a short trajectory, large enough to stream
@@ -33,7 +34,7 @@ class Writer:
         self._splits: list[int] = []
         self._seconds: list[float] = []
         self._digests: list[bytes] = []
-        self._starts = {"point": [0], "cell": [0]}
+        self._starts = {"point": [0], "cell": [0], "signal": [0]}
         self._shared = {name: typed(name, getattr(self.description, name)) for name in MESH}
         if not self.header.shared_mesh and any(value is not None for value in self._shared.values()):
             raise InputError("cells", expected="none without shared points", got="some", fix="Put them into each trajectory.")
@@ -42,6 +43,8 @@ class Writer:
                 self._store(name, value)
 
     def add(self, trajectory: Trajectory) -> None:
+        if trajectory.signals is not None and trajectory.signal_times is None:
+            trajectory = replace(trajectory, signal_times=self.description.times)
         content = content_of(trajectory)
         self._check(content)
         if self.header.shared_mesh:
@@ -57,6 +60,10 @@ class Writer:
             self._starts["cell"].append(self._starts["cell"][-1] + len(content.get("cells", ())))
         if "parameters" in content:
             self._append("parameters", content["parameters"][None])
+        if "signals" in content:
+            for name in SIGNALS:
+                self._append(name, content[name])
+            self._starts["signal"].append(self._starts["signal"][-1] + len(content["signal_times"]))
         self._splits.append(SPLITS.index(trajectory.split))
         self._seconds.append(trajectory.seconds)
         self._digests.append(digest(content))
@@ -68,10 +75,9 @@ class Writer:
         digests = np.frombuffer(b"".join(self._digests), dtype=np.uint8).reshape(-1, 32)
         times = np.asarray(self.description.times, dtype=np.float64)
         self.header = self.header.model_copy(update={"arrays": tuple(name for name in MESH[1:] if name in self._sets)})
-        if not self.header.shared_mesh:
-            self._store("point_offsets", np.array(self._starts["point"], dtype=np.int64))
-            if "cells" in self._sets:
-                self._store("cell_offsets", np.array(self._starts["cell"], dtype=np.int64))
+        own = ([] if self.header.shared_mesh else ["points", "cells"]) + ["signals"]
+        for name in (name.removesuffix("s") for name in own if name in self._sets):
+            self._store(f"{name}_offsets", np.array(self._starts[name], dtype=np.int64))
         self._store("times", times)
         self._store("split", splits)
         self._store("seconds", np.array(self._seconds, dtype=np.float64))
@@ -92,11 +98,18 @@ class Writer:
         wanted |= {"points": (points, dim)} if own else {}
         wanted |= {"features": (points, len(header.features))} if header.features else {}
         wanted |= {"parameters": (len(header.parameters),)} if header.parameters else {}
+        if header.signals:
+            knots = np.shape(content.get("signal_times", ()))[:1]
+            wanted |= {"signal_times": knots or (0,), "signals": (*(knots or (0,)), len(header.signals))}
         wanted |= {name: (points,) for name in ("node_type",) if own and name in content}
         for name, shape in wanted.items():
             got = content[name].shape if name in content else None
             if got != shape:
                 raise _unfit(index, name, f"shape {shape}", "nothing" if got is None else f"shape {got}")
+        if header.signals:
+            problem = knot_problem(content["signal_times"], self.description.times)
+            if problem:
+                raise _unfit(index, "signal_times", *problem)
         surplus = content.keys() - wanted.keys() - ({"cells"} if own else set())
         if surplus:
             raise _unfit(index, sorted(surplus)[0], "nothing, since the description does not announce it", "an array")

@@ -25,7 +25,7 @@ class BandErrors(Metric):
     def __init__(self, grid: tuple[int, ...] | None = None) -> None:
         super().__init__(grid)
         self._energies: dict[str, Tensor] = {}
-        self._sizes, self._count = torch.zeros(()), 0
+        self._sizes = self._count = torch.zeros(())
 
     def add(self, compared: Compared) -> None:
         if self.grid is None:
@@ -34,15 +34,16 @@ class BandErrors(Metric):
         for (name, error), size in zip(next(both).items(), next(both).values(), strict=True):
             self._energies[name] = self._energies.get(name, 0) + torch.stack([error, size])
         self._sizes = self._sizes + compared.target.square().sum(dim=(0, 1, 2))
-        self._count += compared.num_values
+        self._count = self._count + compared.num_values
 
     def of_field(self, place: int) -> dict[str, Band]:
-        return {name: self._band(energies[:, place], float(self._sizes[place])) for name, energies in self._energies.items()}
+        return {name: self._band(energies[:, place], place) for name, energies in self._energies.items()}
 
-    def _band(self, energies: Tensor, whole: float) -> Band:
+    def _band(self, energies: Tensor, place: int) -> Band:
+        whole, count = float(self._sizes[place]), max(1.0, float(self._count[place]))
         error, size = energies.nan_to_num(nan=math.inf, posinf=math.inf).tolist()
         relative = root_ratio(error, size if size > _ROUNDING * whole else 0.0)
-        return Band(relative_l2=relative, rmse=math.sqrt(error / self._count))
+        return Band(relative_l2=relative, rmse=math.sqrt(error / count))
 
 
 def band_energies(

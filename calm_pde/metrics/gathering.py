@@ -30,8 +30,9 @@ class Gathering:
         self._padding = padding
         self._zeros: list[Tensor] = []
 
-    def add(self, prediction: Tensor, target: Tensor, mask: Tensor | None) -> None:
-        compared = _compared(prediction, target, mask)
+    def add(self, prediction: Tensor, target: Tensor, mask: Tensor | None, given: Tensor | None = None) -> None:
+        """One more batch; what was `given` (batch, time, point, channel) counts as no prediction."""
+        compared = _compared(prediction, target, mask, given)
         published = compared
         if self._padding is not None:
             both = (_padded(values, mask, *self._padding) for values in (compared.prediction, compared.target))
@@ -62,11 +63,11 @@ class Gathering:
         return {name: metric.of_field(place) for name, metric in told.items()} | curves
 
 
-def _compared(prediction: Tensor, target: Tensor, mask: Tensor | None) -> Compared:
-    if mask is None:
-        return Compared(prediction, target)
-    hidden = ~mask[:, None, :, None]
-    return Compared(prediction.masked_fill(hidden, 0.0), target.masked_fill(hidden, 0.0), mask)
+def _compared(prediction: Tensor, target: Tensor, mask: Tensor | None, given: Tensor | None) -> Compared:
+    for hidden in (None if mask is None else ~mask[:, None, :, None], given):
+        if hidden is not None:
+            prediction, target = prediction.masked_fill(hidden, 0.0), target.masked_fill(hidden, 0.0)
+    return Compared(prediction, target, mask, given)
 
 
 def _padded(values: Tensor, mask: Tensor | None, mean: Tensor, most: int) -> Tensor:

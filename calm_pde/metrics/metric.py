@@ -15,11 +15,16 @@ from calm_pde.types import Bool, Float, Tensor
 
 @dataclass(frozen=True)
 class Compared:
-    """A batch of answers beside the truth, physical; where `mask` is False there is no point, and both hold 0."""
+    """A batch of answers beside the truth, physical; where `mask` is False there is no point, and both hold 0.
+
+    Where `given` is True the value was prescribed and not predicted: there both hold 0 too, so that it is neither a part of the
+    error nor of the size that an error is relative to, and it is not counted.
+    """
 
     prediction: Float[Tensor, "batch time point channel"]
     target: Float[Tensor, "batch time point channel"]
     mask: Bool[Tensor, "batch point"] | None = None
+    given: Bool[Tensor, "batch time point channel"] | None = None
 
     @cached_property
     def wrong(self) -> Float[Tensor, "batch time point channel"]:
@@ -27,10 +32,12 @@ class Compared:
         return (self.prediction - self.target).nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
     @property
-    def num_values(self) -> int:
-        """Of a channel, at real points."""
-        batch, time, points, _ = self.target.shape
-        return time * (batch * points if self.mask is None else int(self.mask.sum()))
+    def num_values(self) -> Float[Tensor, "channel"]:
+        """Of each channel, at real points, without what was prescribed."""
+        counted = torch.ones_like(self.target) if self.given is None else (~self.given).to(self.target)
+        if self.mask is not None:
+            counted = counted * self.mask[:, None, :, None]
+        return counted.sum(dim=(0, 1, 2))
 
 
 class Metric(ABC):

@@ -20,14 +20,14 @@ class RootMeanSquare(Metric):
 
     def __init__(self, grid: tuple[int, ...] | None = None) -> None:
         super().__init__(grid)
-        self._squares, self._count = torch.zeros(()), 0
+        self._squares = self._count = torch.zeros(())
 
     def add(self, compared: Compared) -> None:
         self._squares = self._squares + compared.wrong.square().sum(dim=(0, 1, 2))
-        self._count += compared.num_values
+        self._count = self._count + compared.num_values
 
     def of_field(self, place: int) -> float:
-        return math.sqrt(float(self._squares[place]) / self._count)
+        return math.sqrt(float(self._squares[place]) / max(1.0, float(self._count[place])))
 
 
 class NormalizedRootMeanSquare(Metric):

@@ -26,3 +26,24 @@ def _is_complex(values: object) -> bool:
     if isinstance(values, Tensor):
         return values.is_complex()
     return isinstance(values, complex | np.complexfloating) or getattr(getattr(values, "dtype", None), "kind", "") == "c"
+
+
+def finite_numbers(name: str, values: object) -> np.ndarray:
+    """Finite real numbers in float64."""
+    check_plain(name, values)
+    if isinstance(values, Tensor) and values.requires_grad:
+        fix = f"Pass {name}.detach(), or ask the model itself, surrogate.model, for derivatives."
+        raise InputError(
+            name, expected="plain numbers, through which nothing is differentiated", got="a tensor with gradient", fix=fix
+        )
+    try:
+        if values is None:
+            raise TypeError("None")
+        array = np.asarray(values.cpu() if isinstance(values, Tensor) else values, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(name, expected="an array of numbers", got=str(error), fix="Convert it with np.asarray.") from error
+    if not np.isfinite(array).all():
+        raise InputError(
+            name, expected="finite numbers", got=f"{int((~np.isfinite(array)).sum())} that are not", fix="Remove them."
+        )
+    return array

@@ -55,6 +55,20 @@ class Batch:
             yield dataclasses.replace(self, **{name: value[start : start + size] for name, value in along.items()})
 
 
+def padded_signals(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Signals (batch, most knots, signal) and their times, of rows (knot, signal) with times (knot,) in frames.
+
+    Rows with fewer knots go on level: their last value is repeated, a frame apart.
+    """
+    most = max(len(times) for _, times in rows)
+    values, places = [], []
+    for level, times in rows:
+        more = torch.arange(1, most - len(times) + 1, dtype=times.dtype)
+        values.append(torch.cat([level, level[-1:].expand(len(more), -1)]))
+        places.append(torch.cat([times, times[-1] + more]))
+    return torch.stack(values), torch.stack(places)
+
+
 def padded(rows: list[Tensor]) -> Tensor:
     """(batch, *, most points, *): tensors (point, …) or (time, point, …) that differ in points, filled up with zeros.
 

@@ -115,6 +115,12 @@ class Description:
         return tuple(field.name for field in self.fields)
 
     @property
+    def conditions(self) -> dict[str, tuple[str, ...]]:
+        """Names of parameters, signals and features."""
+        features = tuple(field.name for field in self.features)
+        return {"parameters": self.parameters, "signals": self.signals, "features": features}
+
+    @property
     def spacing(self) -> float:
         """The length of one frame: the median difference of the times; 1 for a steady problem."""
         return 1.0 if self.steady else float(np.median(np.diff(self.times)))

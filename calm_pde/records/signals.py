@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from calm_pde.types import Float, Tensor
+
+_ROUNDING = 1e-9  # of the time from the first frame to the last
 
 
 @dataclass(frozen=True)
@@ -27,3 +30,14 @@ class Signals:
         channels = self.values.shape[-1]
         before, after = (self.values.gather(1, place[..., None].expand(-1, -1, channels)) for place in (late - 1, late))
         return before.lerp(after, share)
+
+
+def knot_problem(knots: np.ndarray, times: np.ndarray) -> tuple[str, str] | None:
+    """What is expected of the knots (knot,) of a trajectory with frames at `times`, and what came; None where all is well."""
+    if not np.isfinite(knots).all() or (np.diff(knots) <= 0).any():
+        return "finite, strictly increasing numbers", "others"
+    room = _ROUNDING * float(times[-1] - times[0])
+    if not len(knots) or knots[0] > times[0] + room or knots[-1] < times[-1] - room:
+        got = f"{knots[0]:g} to {knots[-1]:g}" if len(knots) else "none"
+        return f"knots from the first frame to the last, {times[0]:g} to {times[-1]:g}", got
+    return None

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import field_validator, model_serializer, model_validator
 
 from calm_pde.config import Config
 from calm_pde.geometry import Box
+
+
+class Turned(Config):
+    """What a condition becomes under a symmetry: `sign` × the condition `of` + `plus`."""
+
+    of: str
+    sign: Literal[1, -1] = 1
+    plus: float = 0.0
 
 
 class Symmetry(Config):
@@ -21,6 +30,9 @@ class Symmetry(Config):
         axes: M; every axis as it is where nothing is told.
         fields: F; every field as it is where nothing is told.
         any_multiple: of the shift; only where M and F change nothing.
+        conditions: what parameters, signals and features of each point become, by name; for `{"of": "wind_y"}` the name alone
+            will do, and "-wind_y" with a sign. Of those that it does not name nothing is known: a training that gives them
+            to its model moves nothing.
     """
 
     name: str
@@ -28,6 +40,24 @@ class Symmetry(Config):
     shift: tuple[float, ...] = ()
     fields: tuple[int, ...] = ()
     any_multiple: bool = False
+    conditions: dict[str, Turned] = {}  # noqa: RUF012 - pydantic copies it
+
+    @field_validator("conditions", mode="before")
+    @classmethod
+    def _by_name_alone(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        plain = {name: known for name, known in given.items() if isinstance(known, str)}
+        signed = {name: {"of": known.removeprefix("-"), "sign": -1 if known[:1] == "-" else 1} for name, known in plain.items()}
+        return given | signed
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, written: Callable[[Symmetry], dict[str, Any]]) -> dict[str, Any]:
+        """Conditions stand in a file only where there are some: files without are what they were before there were any."""
+        content = written(self)
+        if not self.conditions:
+            content.pop("conditions", None)
+        return content
 
     @model_validator(mode="after")
     def _is_a_map(self) -> Symmetry:
@@ -41,6 +71,11 @@ class Symmetry(Config):
             raise ValueError(f"symmetries: {self.name}: axes, a shift or both are needed")
         if self.any_multiple and (self.axes or self.fields or not any(self.shift)):
             raise ValueError(f"symmetries: {self.name}: any_multiple is for a shift alone, which is not zero")
+        if sorted(turned.of for turned in self.conditions.values()) != sorted(self.conditions):
+            raise ValueError(f"symmetries: {self.name}: conditions must be made of one another, each of them once")
+        changed = [name for name, turned in self.conditions.items() if turned != Turned(of=name)]
+        if self.any_multiple and changed:
+            raise ValueError(f"symmetries: {self.name}: under any_multiple of a shift {changed[0]} can only stay as it is")
         return self
 
     @property
@@ -70,16 +105,23 @@ def signed_choice(values: np.ndarray, codes: Sequence[int]) -> np.ndarray:
     return values[..., [abs(code) - 1 for code in codes]] * np.sign(codes).astype(values.dtype)
 
 
-def isotropic(box: Box, num_fields: int, velocity: Sequence[int] = ()) -> tuple[Symmetry, ...]:
+def isotropic(box: Box, num_fields: int, velocity: Sequence[int] = (), scalars: Sequence[str] = ()) -> tuple[Symmetry, ...]:
     """What an equation without a place or direction of its own has in a periodic box: all translations, reflections of the
     axes, and their permutations where the sides of the box are equal.
 
     Args:
         velocity: the place of each component among the fields; all others are scalars.
+        scalars: names of the conditions that no symmetry changes, such as a viscosity.
     """
     dim, lower = box.dim, np.asarray(box.lower)
+    same = {name: Turned(of=name) for name in scalars}
     found = [
-        Symmetry(name=f"translation along axis {axis + 1}", shift=tuple(np.eye(dim)[axis].tolist()), any_multiple=True)
+        Symmetry(
+            name=f"translation along axis {axis + 1}",
+            shift=tuple(np.eye(dim)[axis].tolist()),
+            any_multiple=True,
+            conditions=same,
+        )
         for axis in range(dim)
     ]
 
@@ -94,6 +136,7 @@ def isotropic(box: Box, num_fields: int, velocity: Sequence[int] = ()) -> tuple[
             axes=tuple(axes),
             shift=tuple((middle - signed_choice(middle, axes)).tolist()),
             fields=tuple(fields) if velocity else (),
+            conditions=same,
         )
 
     plain = range(1, dim + 1)

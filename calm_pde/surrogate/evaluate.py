@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from calm_pde.config import suggestion
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import grouped, whole_windows
@@ -44,6 +45,7 @@ def evaluate(
     Frame 0 is given and not scored; an autoencoder is given every frame and scored on it. Relative errors are relative to
     the field's own size, whatever its unit; a frame whose truth is exactly zero has none, is left out of means, and counted.
     Where an answer is not finite, its error is infinite, and so is every mean that holds it: divergence never flatters.
+    Values that are prescribed are no predictions: they are left out of every error and of the size that it is relative to.
 
     Args:
         run: a surrogate, or the folder of a run or of a surrogate.
@@ -93,8 +95,10 @@ def _evaluation(
         target = truth[:, 1:] if surrogate.task == "rollout" else truth
         real = answer if batch.mask is None else answer.masked_fill(~batch.mask[:, None, :, None], 0.0)
         diverged |= _first_nonfinite(batch, real)
-        ours.add(answer, target, batch.mask)
-        reference.add(_known_in_advance(surrogate, truth, target), target, batch.mask)
+        known = surrogate.translator.known(batch)
+        known = None if known is None else known[:, -target.shape[1] :]
+        ours.add(answer, target, batch.mask, known)
+        reference.add(_known_in_advance(surrogate, truth, target), target, batch.mask, known)
         drift.add(batch, answer)
         trajectories += batch.samples.tolist()
         if observe is not None:
@@ -162,6 +166,16 @@ def check_fits(surrogate: Surrogate, file: DataFile) -> None:
                 part=part,
                 fix="Choose a file with the same names.",
             )
+    for kind, names in surrogate.conditions.items():
+        there = given.conditions[kind]
+        for name in names:
+            if name not in there:
+                raise FileError(
+                    file.path,
+                    f"holds {', '.join(there) or 'none'}, and the surrogate was trained with {', '.join(names)}",
+                    part=kind,
+                    fix=suggestion(name, list(there)) if there else "Choose a file with the same names.",
+                )
     if surrogate.takes_node_types and "node_type" not in file.mesh_arrays:
         raise FileError(file.path, "has no node types, and the surrogate was trained with them", fix="Choose another file.")
     if given.box != trained.box:
@@ -250,7 +264,14 @@ def for_surrogate(surrogate: Surrogate, data: Dataset, batch: Batch) -> Batch:
     if box != data.box:
         points = torch.from_numpy(box.to_unit_inside(data.box.to_physical(points.double()).numpy())).float()
     steps = surrogate.in_frames(data.times - data.times[0])
-    return dataclasses.replace(batch, points=points, times=torch.tensor(steps, dtype=torch.float64)).to(surrogate.device)
+    changed: dict[str, Tensor] = {"points": points, "times": torch.tensor(steps, dtype=torch.float64)}
+    for kind, names in surrogate.conditions.items():
+        values, there = getattr(batch, kind), data.description.conditions[kind]
+        if values is not None and names and names != there:
+            changed[kind] = values[..., [there.index(name) for name in names]]
+    if batch.signal_times is not None and data.spacing != surrogate.translator.spacing:
+        changed["signal_times"] = batch.signal_times * (data.spacing / surrogate.translator.spacing)
+    return dataclasses.replace(batch, **changed).to(surrogate.device)
 
 
 def _timing(surrogate: Surrogate, measured: list[float], solver: list[float], batch_size: int) -> Timing:

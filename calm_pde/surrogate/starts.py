@@ -19,8 +19,15 @@ from calm_pde.records.description import Description
 from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory
 from calm_pde.surrogate.evaluate import check_fits
 from calm_pde.surrogate.surrogate import Surrogate
+from calm_pde.surrogate.told import Told
 
-_ARRAYS = ("initial", "points", "node_type")
+_ARRAYS = ("initial", "points", "node_type", "features")
+_NAMED = (
+    "parameters",
+    "signals",
+    "signal_times",
+    "prescribed",
+)  # each array of theirs has a name of its own: parameters/conductivity
 _SAME_TIME = 1e-6  # of a frame: times that differ by less are one
 
 
@@ -32,12 +39,14 @@ class Starts:
         source: trajectories of one frame each.
         numbers: of each trajectory in the file that it comes from.
         known_times: the frames of the file, physical, from the initial state; empty where only that is known.
+        told: what is told beside the initial state of the trajectory with a number, for these times.
         truth: all frames of the trajectory with a number, (time, point, channel).
     """
 
     source: Source
     numbers: Sequence[int]
     known_times: np.ndarray
+    told: Callable[[int, np.ndarray], Told]
     truth: Callable[[int], np.ndarray] | None = None
 
     def first(self, count: int) -> Starts:
@@ -64,12 +73,14 @@ def _described(surrogate: Surrogate, name: str, origin: dict[str, Any], **more: 
     recipe = trained.provenance.get("recipe")
     known |= {"recipe": recipe["name"]} if isinstance(recipe, dict) and "name" in recipe else {}
     named = {"kind": surrogate.card.kind, "weights": digest(weights).hex(), **known}
-    of_input: dict[str, Any] = {"parameters": (), "conserved": (), "grid_shape": None} | more
+    of_input: dict[str, Any] = {"conserved": (), "grid_shape": None, "features": (), "parameters": (), "signals": ()} | more
+    conditions = (*of_input["parameters"], *of_input["signals"])
     return replace(
         trained,
         name=f"{name}, predicted",
         times=np.zeros(1),
-        features=trained.features if surrogate.task == "steady" else (),
+        units={name: unit for name, unit in (trained.units | of_input.pop("units", {})).items() if name in conditions},
+        prescribed=(),
         provenance={"source": "predicted", "surrogate": named, "input": origin},
         **of_input,
     )
@@ -93,7 +104,10 @@ def file_starts(path: Path, surrogate: Surrogate, split: Split | None) -> Starts
         points=known.points,
         cells=known.cells,
         node_type=known.node_type if takes_kinds else None,
+        features=known.features if surrogate.task == "steady" or surrogate.conditions["features"] else (),
         parameters=known.parameters,
+        signals=known.signals if surrogate.conditions["signals"] else (),
+        units=known.units,
         conserved=known.conserved,
         grid_shape=known.grid_shape,
     )
@@ -103,20 +117,66 @@ def file_starts(path: Path, surrogate: Surrogate, split: Split | None) -> Starts
             for index in indices:
                 found = file.trajectory(int(index), slice(0, 1))
                 kept = {"fields": found.fields[..., places], "node_type": found.node_type if takes_kinds else None}
+                if found.signal_times is not None:
+                    taken = bool(described.signals)
+                    kept["signal_times"] = found.signal_times - file.times[0] if taken else None
+                    kept["signals"] = found.signals if taken else None
                 yield replace(found, **kept, features=found.features if described.features else None)
 
     def truth(number: int) -> np.ndarray:
         return file.trajectory(number).fields[..., places]
 
+    def told(number: int, times: np.ndarray) -> Told:
+        return _told(surrogate, file, number, times, truth)
+
     numbers = [int(index) for index in indices]
-    return Starts(Source(described, trajectories(), len(numbers)), numbers, file.times - file.times[0], truth)
+    return Starts(Source(described, trajectories(), len(numbers)), numbers, file.times - file.times[0], told, truth)
+
+
+def _told(surrogate: Surrogate, file: DataFile, number: int, times: np.ndarray, truth: Callable[[int], np.ndarray]) -> Told:
+    """What a data file tells of a trajectory beside its first frame, with times from there."""
+    found, there, wanted = file.trajectory(number, slice(0, 1)), file.description.conditions, surrogate.conditions
+    told: dict[str, Any] = {}
+    if wanted["parameters"] and found.parameters is not None:
+        told["parameters"] = {name: found.parameters[there["parameters"].index(name)] for name in wanted["parameters"]}
+    if wanted["signals"] and found.signals is not None and found.signal_times is not None:
+        knots = found.signal_times - file.times[0]
+        told["signals"] = {name: (knots, found.signals[:, there["signals"].index(name)]) for name in wanted["signals"]}
+    if wanted["features"] and found.features is not None:
+        told["features"] = found.features[:, [there["features"].index(name) for name in wanted["features"]]]
+    if surrogate.translator.prescribed:
+        told["prescribed"] = _prescribed(surrogate, file, truth(number), times)
+    return Told(**told)
+
+
+def _prescribed(surrogate: Surrogate, file: DataFile, frames: np.ndarray, times: np.ndarray) -> dict[str, np.ndarray]:
+    """The true values at the asked times, linear between the frames of the file; what is not prescribed is not read."""
+    known = file.times - file.times[0]
+    if len(times) and times[-1] > known[-1] * (1 + _SAME_TIME):
+        raise FileError(
+            file.path,
+            f"tells what is prescribed until {known[-1]:g} after the first frame, and times reach {times[-1]:g}",
+            part="times",
+            fix="Ask for earlier times.",
+        )
+    later = np.clip(np.searchsorted(known, times), 1, max(1, len(known) - 1)) if len(known) > 1 else np.zeros(0, dtype=int)
+    asked = frames[:1]
+    if len(times):
+        share = ((times - known[later - 1]) / (known[later] - known[later - 1]))[:, None, None]
+        asked = np.where(share >= 1, frames[later], frames[later - 1] * (1 - share) + frames[later] * share)
+    names = surrogate.description.field_names
+    return {one.field: asked[..., names.index(one.field)] for one in surrogate.translator.prescribed}
 
 
 def array_starts(path: Path, surrogate: Surrogate) -> Starts:
-    """Initial states from an .npz file; one without a sample axis is one sample."""
+    """Initial states from an .npz file, and what is told beside them as `Surrogate.solve` takes it: `parameters/NAME`,
+    `signals/NAME` with `signal_times/NAME` from the initial state, `features`, `prescribed/FIELD`.
+
+    What has no axis of samples is for all of them; where nothing has one, there is one sample.
+    """
     found = _arrays(path)
     for name in found:
-        if name not in _ARRAYS:
+        if name not in _ARRAYS and name.partition("/")[0] not in (_NAMED if "/" in name else ()):
             raise FileError(path, "is not known", part=f"array {name}", fix=suggestion(name, list(_ARRAYS)))
     steady, trained = surrogate.task == "steady", surrogate.description
     points = _cloud(path, _wanted(path, found, "points"), trained.box.dim)
@@ -128,10 +188,14 @@ def array_starts(path: Path, surrogate: Surrogate) -> Starts:
         listed = ", ".join(names) or "the coordinates"
         expected = f"expected (point, channel) = {wanted} or (sample, point, channel), with channels {listed}"
         raise FileError(path, f"{expected}, got shape {initial.shape}", part="array initial", fix="One row per point.")
-    counts = {len(values) for values in (initial, points) if values is not None and values.ndim == 3}
-    if len(counts) > 1:
-        raise FileError(path, f"initial and points count samples differently, {sorted(counts)}", fix="Give one each.")
-    count, shared = counts.pop() if counts else 1, points.ndim == 2
+    beside = _named_arrays(found)
+    counted = {"initial": initial, "points": points}
+    samples = {name: len(values) for name, values in counted.items() if values is not None and values.ndim == 3}
+    samples |= beside.samples
+    if len(set(samples.values())) > 1:
+        named = ", ".join(f"{name} {count}" for name, count in samples.items())
+        raise FileError(path, f"samples are counted differently: {named}", fix="Give one of each, or one for all.")
+    count, shared = max(samples.values(), default=1), points.ndim == 2
     kinds = found.get("node_type")
     if kinds is not None and kinds.shape not in (points.shape[-2:-1], (count, points.shape[-2])):
         expected = f"expected one code for each of {points.shape[-2]} points"
@@ -139,7 +203,15 @@ def array_starts(path: Path, surrogate: Surrogate) -> Starts:
     if kinds is not None and kinds.ndim == 2:  # codes of their own need meshes of their own
         points, shared = np.broadcast_to(points, (count, *points.shape[-2:])), False
     mesh = {"points": points, "node_type": kinds}
-    described = _described(surrogate, path.stem, {"name": path.name}, **(mesh if shared else {}))
+    kept = {kind: names for kind, names in surrogate.conditions.items() if kind != "features" and getattr(beside, kind)}
+    described = _described(
+        surrogate,
+        path.stem,
+        {"name": path.name},
+        features=trained.features if steady else (),
+        **kept,
+        **(mesh if shared else {}),
+    )
 
     def trajectories() -> Iterator[Trajectory]:
         for index in range(count):
@@ -150,7 +222,22 @@ def array_starts(path: Path, surrogate: Surrogate) -> Starts:
             fields = np.zeros((1, points.shape[-2], 0)) if steady or state is None else state[None]
             yield Trajectory(fields, "test", features=state if steady else None, **own)
 
-    return Starts(Source(described, trajectories(), count), range(count), np.zeros(0))
+    def told(number: int, _: np.ndarray) -> Told:
+        return beside.of(number, count)
+
+    return Starts(Source(described, trajectories(), count), range(count), np.zeros(0), told)
+
+
+def _named_arrays(found: dict[str, np.ndarray]) -> Told:
+    """What has names of its own, and features."""
+    named: dict[str, dict[str, Any]] = {kind: {} for kind in _NAMED}
+    for key in found:
+        kind, slash, name = key.partition("/")
+        if slash:
+            named[kind][name] = found[key]
+    knots = named["signal_times"]
+    signals = {name: (knots[name], line) if name in knots else line for name, line in named["signals"].items()}
+    return Told(named["parameters"] or None, signals or None, found.get("features"), named["prescribed"] or None)
 
 
 def array_points(path: Path, dim: int) -> np.ndarray:

@@ -13,22 +13,23 @@ import numpy as np
 import torch
 
 from calm_pde.data.dataset import Dataset
-from calm_pde.data.statistics import Statistics
+from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_statistics
 from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
 from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
-from calm_pde.records.arrays import check_plain
+from calm_pde.records.arrays import finite_numbers
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Description, Field, Spelling
+from calm_pde.surrogate.told import Door, Told, warn_of_range
 from calm_pde.surrogate.translator import Translator
 from calm_pde.types import Float, Tensor
 
-_SLACK = 0.05  # of the training range: how far a value may leave it without a warning
-_ROUNDING = 1e-6  # of a value: what float32 may have done to a channel that is constant
+_ROUNDING = 1e-6  # of a value: what float32 may have done to a coordinate
 _WHOLE = 1e-6  # of a frame, or of a time in frames beyond the first: what is so near to a whole number of frames is one
-_LATER = ("name", "targets", "parameters", "conserved", "grid_shape", "times")  # in a folder where there is something to tell
+_LATER = ("name", "targets", "parameters", "conserved", "grid_shape", "times", "parameter_statistics", "signal_statistics")
+"""In a folder where there is something to tell."""
 
 
 class Card(Spelling):
@@ -47,6 +48,8 @@ class Card(Spelling):
     """Frames of a training trajectory, the first included."""
     statistics: Statistics
     feature_statistics: Statistics | None = None
+    parameter_statistics: ParameterStatistics | None = None
+    signal_statistics: Statistics | None = None
     node_types: dict[int, str] = {}  # noqa: RUF012 - pydantic copies it
     metrics: dict[str, Any] = {}  # noqa: RUF012
     provenance: dict[str, Any] = {}  # noqa: RUF012
@@ -86,7 +89,7 @@ def card_of(
     provenance: dict[str, Any],
 ) -> Card:
     """The card of a model trained on a data set."""
-    description = dataset.description
+    description, conditions = dataset.description, condition_statistics(dataset)
     return Card(
         kind=kind,
         model=config.model_dump(mode="json"),
@@ -95,6 +98,8 @@ def card_of(
         times=tuple(description.times.tolist()),
         statistics=statistics[0],
         feature_statistics=statistics[1],
+        parameter_statistics=conditions[0],
+        signal_statistics=conditions[1],
         provenance=provenance,
         **description.spelled,
     )
@@ -108,7 +113,16 @@ class Surrogate:
 
     def __init__(self, model: Model, card: Card) -> None:
         self.model, self.card, self.description = model, card, card.description
-        self.translator = Translator(model.config, card.statistics, card.spacing, card.feature_statistics)
+        self.translator = Translator(
+            model.config,
+            card.statistics,
+            card.spacing,
+            card.feature_statistics,
+            card.parameter_statistics,
+            card.signal_statistics,
+            self.description.prescribed,
+        )
+        self._door = Door(self.description, self.conditions, self.translator)
 
     def __repr__(self) -> str:
         data, frame = self.description, self.translator.spacing
@@ -127,8 +141,15 @@ class Surrogate:
         return self.translator.task
 
     @property
+    def conditions(self) -> dict[str, tuple[str, ...]]:
+        """Names of the parameters, signals and features that the model is told beside a state, in its order."""
+        told = self.description.conditions
+        return {kind: names if getattr(self.model.config, kind) else () for kind, names in told.items()}
+
+    @property
     def takes_node_types(self) -> bool:
-        return self.translator.takes_node_types
+        """Whether they are told to the model, or tell where a field is prescribed."""
+        return self.translator.takes_node_types or any(known.node_types for known in self.translator.prescribed)
 
     @property
     def frame_times(self) -> np.ndarray:
@@ -177,7 +198,7 @@ class Surrogate:
             out = self.model.rollout(given.values, given.points, batch.times[1:].tolist(), **given.told)
         else:
             out = self.model(given.values, given.points, **given.told)
-        return self.translator.physical(out)
+        return self.translator.with_given(self.translator.physical(out), batch)
 
     def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
         """The frames after the first of each window (all of it for a steady problem or an autoencoder), in physical units."""
@@ -191,43 +212,84 @@ class Surrogate:
         queries: Any = None,
         node_type: Any = None,
         allow_nonfinite: bool = False,
+        *,
+        parameters: Any = None,
+        signals: Any = None,
+        features: Any = None,
+        prescribed: Any = None,
     ) -> Any:
         """The fields at later times, (time, query, channel), from the state (point, channel) on the points (point, dim).
 
-        With a batch axis on `initial`, with it; lists of arrays (each on its own points) give a list. A steady surrogate
-        takes features as `initial` (None: the coordinates) and no times.
+        With a batch axis on `initial` or on what is told beside it, with it; lists of arrays (each on its own points) give a
+        list. A steady surrogate takes features as `initial` (None: the coordinates) and no times.
 
         Args:
             times: physical, measured from the initial state, > 0, strictly increasing; by default the trained frames.
             queries: where to answer; by default at the points.
             allow_nonfinite: give back an answer that blew up as it is, instead of an error that says when it did.
+            parameters: {name: number}, of a surrogate that was trained with them, as all that follows.
+            signals: {name: (times, values)}, with times from the initial state on, at least to the last that is asked; or
+                {name: values} at the frames of the training; linear between. A number is a level.
+            features: (point, feature), or {name: (point,)}.
+            prescribed: {field: (time, point)} at the times that are asked; the answer at points where it is prescribed.
         """
-        if isinstance(points, list | tuple) and len(points) and _numbers("points", points[0]).ndim == 2:
-            return self._solve_list(initial, points, times, queries, node_type, allow_nonfinite)
+        if self.task == "steady" and initial is None:
+            initial, features = features, None
+        told = Told(parameters, signals, features, prescribed)
+        if isinstance(points, list | tuple) and len(points) and finite_numbers("points", points[0]).ndim == 2:
+            return self._solve_list(initial, points, times, queries, node_type, allow_nonfinite, told)
         cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
-        state = self._state(initial, points)
-        given = self.translator.inputs(self._batch(state, cloud, self._codes(node_type)), self.dtype)
-        wanted, places = self._asked(self._steps(times))
+        state, steps = self._state(initial, points), self._steps(times)
+        batch, single = self._batch(state, cloud, self._codes(node_type), told, steps)
+        given = self.translator.inputs(batch, self.dtype)
+        wanted, places = self._asked(steps)
         with torch.no_grad():
             found = self.model(given.values, given.points, queries=asked, **given.told, **wanted)[:, places]
-        return self._answer(found, times, state.ndim == 2, allow_nonfinite)
+        return self._answer(found, None if queries is not None else batch, times, single, allow_nonfinite)
 
-    def _batch(self, state: Tensor, points: Tensor, node_type: Tensor | None = None) -> Batch:
-        """What a user gives as a data set would: windows of one frame, of which a steady problem tells its features alone."""
+    def _batch(
+        self, state: Tensor, points: Tensor, node_type: Tensor | None, told: Told, steps: list[float]
+    ) -> tuple[Batch, bool]:
+        """What a user gives as a data set would, and whether it is of one sample without a batch axis.
+
+        Windows of one frame, and where something is prescribed of those that are asked; of a steady problem the features.
+        """
         states, steady = state if state.ndim == 3 else state[None], self.task == "steady"
-        return Batch(
-            fields=states[:, None, :, :0] if steady else states[:, None],
-            times=torch.zeros(1),
-            points=points,
-            samples=torch.arange(len(states)),
-            starts=torch.zeros(len(states), dtype=torch.int64),
-            node_type=node_type,
-            features=states if steady else None,
+        beside = {name: self._tensor(values) for name, values in self._door.checked(told, points.shape[-2], steps).items()}
+        count = batch_size(len(states), points, beside)
+        single = state.ndim == points.ndim == 2 and not told.batched
+        states, beside = (
+            states.expand(count, -1, -1),
+            {name: rows.expand(count, *rows.shape[1:]) for name, rows in beside.items()},
         )
+        later = beside.pop("prescribed", None)
+        first = states.new_zeros(count, 1, points.shape[-2], 0) if steady else states[:, None]
+        batch = Batch(
+            fields=first if later is None else later if steady else torch.cat([first, later], dim=1),
+            times=torch.tensor([0.0] if later is None or steady else [0.0, *steps], dtype=torch.float64),
+            points=points,
+            samples=torch.arange(count),
+            starts=torch.zeros(count, dtype=torch.int64),
+            node_type=node_type,
+            **({"features": states} if steady else {}) | beside,
+        )
+        self._check_prescribed(batch)
+        return batch, single
 
-    def _answer(self, found: Tensor, times: Any, single: bool, allow_nonfinite: bool) -> np.ndarray:
-        """What the model says, (batch, time, query, channel), in physical units."""
-        out = self.translator.physical(found).cpu().numpy()
+    def _check_prescribed(self, batch: Batch) -> None:
+        """What is prescribed is a number."""
+        known = self.translator.known(batch)
+        wrong = 0 if known is None else int((~torch.isfinite(batch.fields) & known).sum())
+        if wrong:
+            fix = "Give values at all times that are asked, at the points where the field is prescribed."
+            raise InputError("prescribed", expected="finite numbers", got=f"{wrong} that are not", fix=fix)
+
+    def _answer(self, found: Tensor, batch: Batch | None, times: Any, single: bool, allow_nonfinite: bool) -> np.ndarray:
+        """What the model says, (batch, time, query, channel), in physical units; at its points as what is prescribed has it."""
+        out = self.translator.physical(found)
+        if batch is not None:
+            out = self.translator.with_given(out, batch)
+        out = out.cpu().numpy()
         if not allow_nonfinite:
             for number, answer in enumerate(out):
                 check_answer(answer, self.asked_times(times), None if single else number)
@@ -264,7 +326,7 @@ class Surrogate:
             return np.zeros(0)
         if times is None:
             return self.frame_times[1:]
-        found = _numbers("times", times)
+        found = finite_numbers("times", times)
         if found.ndim != 1 or not len(found) or (np.diff(found, prepend=0.0) <= 0).any():
             raise InputError(
                 "times",
@@ -312,7 +374,7 @@ class Surrogate:
             if initial is None:
                 initial = np.asarray(points)
             names = self.description.features
-        values, count = _numbers("initial", initial), np.shape(points)[-2]
+        values, count = finite_numbers("initial", initial), np.shape(points)[-2]
         channels = len(names) if names else self.description.box.dim
         if values.ndim not in (2, 3) or values.shape[-2:] != (count, channels):
             expected = ", ".join(field.name for field in names) or "coordinates"
@@ -325,12 +387,7 @@ class Surrogate:
         if stats is None:
             self._check_coordinates(values, np.asarray(points, dtype=np.float64))
             return self._tensor(values)
-        low, high = np.array(stats.lowest), np.array(stats.highest)
-        room = _SLACK * (high - low) + _ROUNDING * np.maximum(np.abs(low), np.abs(high))
-        outside = np.flatnonzero(((values < low - room) | (values > high + room)).reshape(-1, channels).any(axis=0))
-        if len(outside):
-            which = ", ".join(names[place].name for place in outside)
-            warnings.warn(f"initial: {which} leaves the range seen in training.", TrainingRangeWarning, stacklevel=3)
+        warn_of_range("initial", values, stats)
         return self._tensor(values)
 
     def _check_coordinates(self, initial: np.ndarray, points: np.ndarray) -> None:
@@ -346,7 +403,7 @@ class Surrogate:
             )
 
     def _unit(self, name: str, points: Any) -> Tensor:
-        values, dim = _numbers(name, points), self.description.box.dim
+        values, dim = finite_numbers(name, points), self.description.box.dim
         if values.ndim not in (2, 3) or values.shape[-1] != dim or not values.size:
             raise InputError(
                 name,
@@ -363,7 +420,7 @@ class Surrogate:
         """Node types that a user names: unlike those of a file, they are never left aside."""
         if node_type is None:
             return None
-        values = _numbers("node_type", node_type)
+        values = finite_numbers("node_type", node_type)
         if (values != np.round(values)).any():
             raise InputError("node_type", expected="whole numbers", got="fractions", fix="Give the code of each point.")
         if not self.takes_node_types:
@@ -372,7 +429,7 @@ class Surrogate:
         return torch.as_tensor(values, dtype=torch.int64, device=self.device)
 
     def _solve_list(
-        self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any, allow_nonfinite: bool
+        self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any, allow_nonfinite: bool, told: Told
     ) -> list[np.ndarray]:
         given = {"initial": initial, "queries": queries, "node_type": node_type}
         lists: dict[str, Any] = {}
@@ -386,7 +443,8 @@ class Surrogate:
                 )
         found = []
         for state, cloud, asked, kinds in zip(lists["initial"], points, lists["queries"], lists["node_type"], strict=True):
-            found.append(self.solve(state, cloud, times, asked, kinds, allow_nonfinite=True))
+            beside = vars(told.of(len(found), len(points)))
+            found.append(self.solve(state, cloud, times, asked, kinds, allow_nonfinite=True, **beside))
             if not allow_nonfinite:
                 check_answer(found[-1], self.asked_times(times), len(found) - 1)
         return found
@@ -399,16 +457,28 @@ class BakedSurrogate:
         self.surrogate, self._cloud = surrogate, surrogate._unit("points", points)
         self.points = np.array(points)
         asked = None if queries is None else surrogate._unit("queries", queries)
-        self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate._codes(node_type))
+        self._codes, self._own_queries = surrogate._codes(node_type), queries is not None
+        self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate.translator.kinds(self._codes))
 
     def solve(
-        self, initial: Any, times: Sequence[float] | np.ndarray | None = None, allow_nonfinite: bool = False
+        self,
+        initial: Any,
+        times: Sequence[float] | np.ndarray | None = None,
+        allow_nonfinite: bool = False,
+        *,
+        parameters: Any = None,
+        signals: Any = None,
+        features: Any = None,
+        prescribed: Any = None,
     ) -> np.ndarray:
         """As `Surrogate.solve`, on the points and queries that were baked."""
         surrogate, state = self.surrogate, self.surrogate._state(initial, self.points)
-        given = surrogate.translator.inputs(surrogate._batch(state, self._cloud), surrogate.dtype)
-        asked, _ = surrogate._asked(surrogate._steps(times))
-        return surrogate._answer(self.baked(given.values, **asked), times, state.ndim == 2, allow_nonfinite)
+        told, steps = Told(parameters, signals, features, prescribed), surrogate._steps(times)
+        batch, single = surrogate._batch(state, self._cloud, self._codes, told, steps)
+        given = surrogate.translator.inputs(batch, surrogate.dtype)
+        asked, _ = surrogate._asked(steps)
+        found = self.baked(given.values, **given.conditions, **asked)
+        return surrogate._answer(found, None if self._own_queries else batch, times, single, allow_nonfinite)
 
 
 def check_answer(answer: np.ndarray, times: np.ndarray, sample: int | None = None) -> None:
@@ -430,6 +500,19 @@ def check_answer(answer: np.ndarray, times: np.ndarray, sample: int | None = Non
     )
 
 
+def batch_size(states: int, points: Tensor, beside: dict[str, Tensor]) -> int:
+    """How many samples there are, where what is for all of them has one row."""
+    counts = {"initial": states, **{name: len(rows) for name, rows in beside.items()}}
+    counts |= {"points": len(points)} if points.ndim == 3 else {}
+    most = max(counts.values())
+    for name, count in counts.items():
+        if count not in (1, most):
+            most_of = next(other for other, number in counts.items() if number == most)
+            fix = "Give as many of each, or one for all."
+            raise InputError(name, expected=f"{most} samples, as {most_of} has", got=str(count), fix=fix)
+    return most
+
+
 def surrogate_of(run: Surrogate | str | os.PathLike[str]) -> Surrogate:
     """The surrogate itself, or the one in a run folder or surrogate folder."""
     return run if isinstance(run, Surrogate) else Surrogate.load(run)
@@ -447,19 +530,3 @@ def load_weights(model: torch.nn.Module, weights: dict[str, Tensor], path: Path)
                 f"{name}: expected {wanted[name].dtype} {tuple(wanted[name].shape)}, got {value.dtype} {tuple(value.shape)}",
             )
     model.load_state_dict(weights)
-
-
-def _numbers(name: str, values: Any) -> np.ndarray:
-    """Finite real numbers in float64."""
-    check_plain(name, values)
-    try:
-        if values is None:
-            raise TypeError("None")
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(name, expected="an array of numbers", got=str(error), fix="Convert it with np.asarray.") from error
-    if not np.isfinite(array).all():
-        raise InputError(
-            name, expected="finite numbers", got=f"{int((~np.isfinite(array)).sum())} that are not", fix="Remove them."
-        )
-    return array

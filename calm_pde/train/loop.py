@@ -76,8 +76,9 @@ class Trainer:
             options["conditions"] = data.conditions
         self.data = Dataset(data.file, "train", **options)
         self.held = Dataset(self.data.file, "validation", **options) if self.config.validation else None
-        self.augmentation = Augmentation(self.data.description) if self.config.augment == "symmetries" else None
         self.surrogate = self._surrogate()
+        told = [name for names in self.surrogate.conditions.values() for name in names]
+        self.augmentation = Augmentation(self.data.description, told) if self.config.augment == "symmetries" else None
         self.model = self.surrogate.model
         if self.config.precision == "float64":
             self.model.double()
@@ -246,8 +247,12 @@ class Trainer:
         total = torch.zeros(2, dtype=torch.float64)
         for batch in self.held.batches(grouped(windows, self.config.batch_size)):
             batch = self._finite(batch).to(self.processes.device)
-            predicted = self.surrogate.predicted(batch)
-            errors = measure(predicted, batch.fields[:, -predicted.shape[1] :], batch.mask).flatten(1).nanmean(dim=1)
+            predicted, given = self.surrogate.predicted(batch), self.surrogate.translator.known(batch)
+            truth = batch.fields[:, -predicted.shape[1] :]
+            if given is not None:  # is no error, and no part of the size that an error is relative to
+                hidden = given[:, -predicted.shape[1] :]
+                predicted, truth = predicted.masked_fill(hidden, 0.0), truth.masked_fill(hidden, 0.0)
+            errors = measure(predicted, truth, batch.mask).flatten(1).nanmean(dim=1)
             known = errors[~errors.isnan()]
             total += torch.tensor([float(known.sum()), len(known)], dtype=torch.float64)
         self.model.load_state_dict(current)

@@ -81,7 +81,7 @@ def test_generate_check_and_their_exit_codes(capsys, tmp_path):
     main(["check", str(out), "--preset", "burgers_1d"])
     shown = capsys.readouterr().out
     assert "10 of 10" in shown
-    assert "Ready to train." in shown
+    assert "Ready to train, with 1 doubt; see above." in shown  # there are few trajectories
     assert "MiB" in shown
     assert [path.name for path in tmp_path.iterdir()] == ["b.h5"]  # nothing that nobody asked for
     main(["check", str(out), "--picture", str(tmp_path / "look.png")])

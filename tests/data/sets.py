@@ -35,7 +35,16 @@ def shared_source(count: int = 10, frames: int = 5, side: int = 6, seed: int = 0
         for index, phase in enumerate(phases):
             wave = np.sin(np.pi * points[:, 0] - description.times[:, None] + phase)
             fields = np.stack([wave, 2 + wave * points[:, 1]], axis=-1).astype(np.float32)
-            yield Trajectory(fields, generated_split(index, count), parameters=np.array([phase]), seconds=0.25)
+            knots = np.linspace(description.times[0] - 0.1 * index, description.times[-1], 3 + index % 4)
+            pumps = np.cos(knots[:, None] + phase + np.arange(len(description.signals)))
+            yield Trajectory(
+                fields,
+                generated_split(index, count),
+                parameters=np.array([phase]),
+                signals=pumps if description.signals else None,
+                signal_times=knots if description.signals else None,
+                seconds=0.25,
+            )
 
     return Source(description, trajectories(), count)
 

@@ -15,7 +15,7 @@ from calm_pde.errors import ConfigError
 from calm_pde.geometry import Box, cell_centers, tensor_grid
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Description, Field
-from calm_pde.records.symmetry import Symmetry, isotropic
+from calm_pde.records.symmetry import Symmetry, Turned, isotropic
 from tests.train import runs
 
 UNIT = Box((0.0, 0.0), (1.0, 1.0), True)
@@ -151,3 +151,71 @@ def test_arrays_declare_them_and_a_training_takes_them(tmp_path) -> None:
         cp.from_arrays(
             points, fields, np.arange(5.0), out=tmp_path / "b.h5", box=UNIT, symmetries=[{"name": "wrong", "axes": (1, 2, 3)}]
         )
+
+
+def conditioned(points: np.ndarray, own: bool) -> tuple[Description, Batch]:
+    """Blobs with a wind (a vector), a place that a reflection moves, and the height of each point."""
+    conditions = {
+        "wind_x": "-wind_x",
+        "wind_y": "wind_y",
+        "x0": {"of": "x0", "sign": -1, "plus": 1.0},
+        "gust": "gust",
+        "height": "height",
+    }
+    mirror = Symmetry(name="reflection", axes=(-1, 2), shift=(1.0, 0.0), fields=(1, -2, 3), conditions=conditions)
+    told = described(
+        None if own else points,
+        symmetries=(mirror,),
+        grid_shape=None if own else (8, 8),
+        parameters=("wind_x", "wind_y", "x0"),
+        signals=("gust",),
+        features=(Field(name="height"),),
+    )
+    batch = dataclasses.replace(
+        batch_of(points, blob(points), 24, own),
+        parameters=torch.tensor([[2.0, 3.0, 0.3]]).expand(24, -1),
+        signals=torch.ones(24, 2, 1),
+        signal_times=torch.tensor([[0.0, 2.0]]).expand(24, -1),
+        features=torch.from_numpy(points[:, :1] ** 2).float().expand(24, -1, -1),
+    )
+    return told, batch
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_conditions_move_as_declared(own: bool) -> None:
+    """Features go with their points, vectors turn, places are reflected; each window by the draw of its values."""
+    points = tensor_grid(cell_centers(8), cell_centers(8))
+    told, batch = conditioned(points, own)
+    moved = Augmentation(told, ("wind_x", "wind_y", "x0", "gust", "height")).moved(batch, 0, 0)
+    turned = [bool((fields[..., 1].sum() * batch.fields[0, ..., 1].sum()) < 0) for fields in moved.fields]
+    assert 4 < sum(turned) < 20
+    for row, other in enumerate(turned):
+        wanted = [-2.0, 3.0, 0.7] if other else [2.0, 3.0, 0.3]
+        np.testing.assert_allclose(moved.parameters[row], wanted, rtol=1e-6)
+        where = moved.points[row] if own else moved.points
+        x = 1 - where[:, :1] if other else where[:, :1]
+        torch.testing.assert_close(moved.features[row], x**2)
+    assert torch.equal(moved.signals, batch.signals)
+
+
+def test_conditions_of_which_nothing_is_declared() -> None:
+    """A model that is given them refuses; from another's batches they are gone, since nobody knows what they are now."""
+    points = tensor_grid(cell_centers(8), cell_centers(8))
+    told, batch = conditioned(points, False)
+    mirror = told.symmetries[0].model_copy(update={"conditions": {"height": Turned(of="height")}})
+    told = dataclasses.replace(told, symmetries=(mirror,))
+    with pytest.raises(
+        ConfigError, match="the symmetry 'reflection' does not say what becomes of 'wind_x', which the model is given"
+    ):
+        Augmentation(told, ("height", "wind_x"))
+    moved = Augmentation(told, ("height",)).moved(batch, 0, 0)
+    assert moved.parameters is moved.signals is moved.signal_times is None
+    assert moved.features is not None
+
+
+def test_node_types_that_do_not_map_onto_themselves_are_refused() -> None:
+    points = tensor_grid(cell_centers(6), cell_centers(6))
+    known: dict[str, Any] = {"grid_shape": (6, 6), "symmetries": (Symmetry(name="reflection", axes=(-1, 2), shift=(1.0, 0.0)),)}
+    Augmentation(described(points, **known, node_type=(points[:, 1] > 0.5).astype(int)))
+    with pytest.raises(ConfigError, match="'reflection' moves node types to points of other types"):
+        Augmentation(described(points, **known, node_type=(points[:, 0] > 0.5).astype(int)))

@@ -17,6 +17,7 @@ from calm_pde.data.writing import write
 from calm_pde.errors import ConfigError, FileError, InputError
 from calm_pde.models import CalmConfig
 from calm_pde.records.description import Field
+from calm_pde.records.signals import Signals
 from calm_pde.records.trajectory import Source
 from tests.data.sets import own_source, shared_source
 
@@ -109,6 +110,39 @@ def test_uneven_times_are_told_in_median_frames(tmp_path: Path) -> None:
     assert batch.times.tolist() == [0, 1, 3]
     with pytest.raises(InputError, match="one start per batch"):
         next(dataset.batches([[Window(0, 2, 3), Window(1, 1, 3)]]))
+
+
+def test_signals_are_told_in_frames_from_the_window_and_padded(tmp_path: Path) -> None:
+    """The map of times is that of the frames, uneven or not; a row with fewer knots goes on level, a frame apart."""
+    times = np.array([1.0, 1.5, 2.0, 3.0, 4.5])
+    write(shared_source(20, times=times, signals=("pump",)), tmp_path / "a.h5")
+    dataset = Dataset(tmp_path / "a.h5")
+    assert dataset.spacing == 0.75
+    batch = next(dataset.batches([[Window(0, 2, 3), Window(3, 2, 3)]]))
+    assert batch.signals.shape == (2, 6, 1)
+    for row, position in enumerate((0, 3)):
+        found = dataset.file.trajectory(position)
+        count = len(found.signal_times)
+        np.testing.assert_allclose(batch.signal_times[row, :count], (found.signal_times - 2.0) / 0.75, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(batch.signals[row, :count], found.signals.astype(np.float32))
+        for place in range(count, 6):
+            assert batch.signals[row, place] == batch.signals[row, count - 1]
+            assert batch.signal_times[row, place] == batch.signal_times[row, place - 1] + 1
+    asked = batch.times
+    value = Signals(batch.signal_times, batch.signals).at(asked)[1, :, 0]
+    wanted = np.interp(times[2:], found.signal_times, found.signals[:, 0])
+    np.testing.assert_allclose(value, wanted, atol=1e-5)
+    one, two = batch.parts(2)
+    assert torch.equal(torch.cat([one.signal_times, two.signal_times]), batch.signal_times)
+    strided = Dataset(tmp_path / "a.h5", frame_stride=2)
+    item = strided[Window(3, 1, 2)]
+    np.testing.assert_allclose(item["signal_times"], (found.signal_times - 2.0) / 1.75, rtol=1e-6, atol=1e-6)
+
+
+def test_features_and_parameters_stand_beside_frames(tmp_path: Path) -> None:
+    batch = next(_dataset(tmp_path, own_source).batches([[Window(0, 1, 2), Window(1, 0, 2)]]))
+    assert batch.fields.shape[:2] == (2, 2)
+    assert batch.features.shape == (2, batch.points.shape[1], 2)
 
 
 def test_wrong_turns_are_named(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from calm_pde.records.trajectory import SPLITS, Source
 from tests.data.sets import own_source, shared_source
 from tests.files.links import WAYS_OUT, lead_out
 
-SOURCES = {"shared": shared_source, "own": own_source}
-ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters")
+SOURCES = {"shared": shared_source, "own": own_source, "signals": lambda: shared_source(signals=("pump", "valve"))}
+ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters", "signals", "signal_times")
 
 
 @pytest.mark.parametrize("kind", SOURCES)
@@ -128,6 +128,53 @@ def test_digest_of_a_trajectory_is_the_documented_hash(tmp_path: Path) -> None:
         total.update(f"{name} {array.dtype.str} {array.shape}\n".encode() + array.tobytes())
     with h5py.File(tmp_path / "a.h5") as raw:
         assert raw["digests"][2].tobytes() == total.digest()
+
+
+def test_knots_of_their_own_are_rows_with_offsets(tmp_path: Path) -> None:
+    """As docs/data_format.md has it; signals without times stand at the frames."""
+    path, source = tmp_path / "a.h5", shared_source(signals=("pump",))
+    given = list(source.trajectories)
+    frames = np.cos(source.description.times)[:, None]
+    given[4] = dataclasses.replace(given[4], signals=frames, signal_times=None)
+    file = write(Source(source.description, given, 10), path)
+    with h5py.File(path) as raw:
+        rows, knots, starts = (raw[name][()] for name in ("signals", "signal_times", "signal_offsets"))
+    assert (rows.dtype, knots.dtype, starts.dtype) == (np.float64, np.float64, np.int64)
+    assert np.diff(starts).tolist() == [3, 4, 5, 6, 5, 4, 5, 6, 3, 4]
+    for index, trajectory in enumerate(given):
+        part = slice(starts[index], starts[index + 1])
+        np.testing.assert_array_equal(rows[part], trajectory.signals)
+        wanted = source.description.times if index == 4 else trajectory.signal_times
+        np.testing.assert_array_equal(knots[part], wanted)
+        assert file.verify(index)
+    other = dataclasses.replace(given[2], signals=given[2].signals + 1e-9)
+    assert (
+        write(Source(source.description, [*given[:2], other, *given[3:]], 10), tmp_path / "b.h5").fingerprint
+        != file.fingerprint
+    )
+
+
+def test_units_of_conditions_make_version_2(tmp_path: Path) -> None:
+    file = write(shared_source(units={"phase": "rad"}), tmp_path / "a.h5")
+    assert (file.header.version, file.description.units) == (2, {"phase": "rad"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"signals": None, "signal_times": None}, r"trajectory 0, signal_times: expected shape \(0,\), got nothing"),
+        ({"signals": np.zeros((2, 2))}, r"trajectory 0, signals: expected shape \(3, 1\), got shape \(2, 2\)"),
+        ({"signal_times": np.array([0.0, 1, 1])}, "signal_times: expected finite, strictly increasing numbers, got others"),
+        ({"signal_times": np.array([0.0, 1, np.nan])}, "signal_times: expected finite, strictly increasing"),
+        ({"signal_times": np.array([0.0, 1, 1.9])}, "knots from the first frame to the last, 0 to 2, got 0 to 1.9"),
+        ({"signal_times": np.array([0.1, 1, 2])}, "knots from the first frame to the last, 0 to 2, got 0.1 to 2"),
+    ],
+)
+def test_knots_that_do_not_fit_are_refused(change: dict, message: str, tmp_path: Path) -> None:
+    source = shared_source(signals=("pump",))
+    changed = [dataclasses.replace(trajectory, **change) for trajectory in source.trajectories]
+    with pytest.raises(InputError, match=message):
+        write(Source(source.description, changed, 10), tmp_path / "a.h5")
 
 
 def test_interrupted_writing_leaves_the_old_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from calm_pde.errors import ConfigError
 from calm_pde.geometry import Box
-from calm_pde.records.symmetry import Symmetry, isotropic, signed_choice
+from calm_pde.records.symmetry import Symmetry, Turned, isotropic, signed_choice
 
 
 def test_places_move_as_the_formula_says() -> None:
@@ -68,3 +68,25 @@ def test_an_isotropic_equation_in_three_dimensions() -> None:
 def test_what_is_no_map_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Symmetry.model_validate({"name": "wrong"} | given)
+
+
+def test_conditions_stand_in_a_file_only_where_there_are_some() -> None:
+    plain = Symmetry(name="half turn", axes=(-1, -2))
+    assert "conditions" not in plain.model_dump(mode="json")
+    told = Symmetry(name="turn", axes=(-2, 1), conditions={"wind_x": "-wind_y", "wind_y": "wind_x"})
+    assert told.conditions == {"wind_x": Turned(of="wind_y", sign=-1), "wind_y": Turned(of="wind_x")}
+    assert Symmetry.model_validate_json(told.model_dump_json()) == told
+    assert all(one.conditions == {"ν": Turned(of="ν")} for one in isotropic(Box((0.0,), (1.0,), True), 1, scalars=("ν",)))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"axes": (-1,), "conditions": {"a": "b"}}, "conditions must be made of one another"),
+        ({"axes": (-1,), "conditions": {"a": "b", "b": "b"}}, "conditions must be made of one another"),
+        ({"shift": (1.0,), "any_multiple": True, "conditions": {"a": "-a"}}, "a can only stay as it is"),
+    ],
+)
+def test_conditions_that_are_no_map_are_refused(more: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Symmetry(name="wrong", **more)

@@ -259,7 +259,7 @@ WRONG = {
     "objects": ({"initial": STATE, "points": np.array([None])}, "not a readable NumPy file"),
     "counts": (
         {"initial": STATE[None].repeat(3, 0), "points": POINTS[None].repeat(2, 0)},
-        r"count samples differently, \[2, 3\]",
+        r"samples are counted differently: initial 3, points 2",
     ),
     "node types": ({"initial": STATE, "points": POINTS, "node_type": np.zeros(3, int)}, "array node_type: expected one code"),
 }

@@ -32,7 +32,7 @@ def statistics(names=("u", "v"), known=STATISTICS):
     )
 
 
-def small_surrogate(names=("u", "v"), box=BOX, task="rollout", features=(), node_types=(), seed=0, **more):
+def small_surrogate(names=("u", "v"), box=BOX, task="rollout", features=(), node_types=(), seed=0, told=None, **more):
     """Untrained, with random weights: one layer in, one and the external one out."""
     dim = box.dim
     config = CalmConfig(
@@ -45,6 +45,7 @@ def small_surrogate(names=("u", "v"), box=BOX, task="rollout", features=(), node
         encoder={"channels": (8,), "num_queries": (6,), "receptive_field": (0.3,), "temperature": (1.0,)},
         decoder={"channels": (4,), "num_queries": (8,), "receptive_field": (0.5, 0.5), "temperature": (1.0, 1.0)},
         processor={"heads": 2, "blocks": 1, "fourier_width": 8},
+        **(told or {}),
     )
     settings = {
         "kind": "calm",

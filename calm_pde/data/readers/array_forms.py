@@ -114,25 +114,3 @@ def given_box(box: Any, periodic: bool | Sequence[bool], dim: int) -> Box:
 def _unfit_box(dim: int, got: str) -> InputError:
     expected = f"(lower, upper) with {dim} numbers each, one per axis of the points"
     return InputError("box", expected=expected, got=got, fix="Give Box(lower, upper, periodic), or the two corners.")
-
-
-def parameter_table(parameters: Any, names: Sequence[str], count: int) -> tuple[np.ndarray | None, Sequence[str]]:
-    """(sample, parameter) and the names; a dictionary {name: (sample,)} brings its own. None where there are no parameters."""
-    if isinstance(parameters, Mapping):
-        if names:
-            fix = "Leave one of them out."
-            raise InputError("parameter_names", expected="none beside a dictionary of parameters", got=str(names), fix=fix)
-        columns = {str(name): numeric(f"parameters[{name!r}]", column) for name, column in parameters.items()}
-        for name, column in columns.items():
-            if column.shape != (count,):
-                raise _unfit_parameters(f"parameters[{name!r}]", f"({count},)", column)
-        return np.stack(list(columns.values()), axis=-1) if columns else None, tuple(columns)
-    table = numeric("parameters", parameters)
-    table = table[:, None] if table.ndim == 1 else table
-    if table.ndim != 2 or len(table) != count:
-        raise _unfit_parameters("parameters", f"(sample, parameter) with {count} samples", table)
-    return table if table.shape[1] or names else None, names
-
-
-def _unfit_parameters(name: str, expected: str, values: np.ndarray) -> InputError:
-    return InputError(name, expected=expected, got=f"shape {values.shape}", fix="Give one number per sample and parameter.")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
 from calm_pde.config import suggestion
-from calm_pde.data.readers.array_forms import clouds, given_box, numeric, parameter_table, per_sample
+from calm_pde.data.readers.array_forms import clouds, given_box, numeric, per_sample
 from calm_pde.data.readers.base import Reader, existing
+from calm_pde.data.readers.condition_forms import check_names, given_prescribed, parameter_table, signal_table, units_by_name
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box, periodic_axes
 from calm_pde.records.description import Description, Field
 from calm_pde.records.symmetry import Symmetry
 from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory, generated_split
 
-_NAMES = ("points", "fields", "times", "cells", "node_type", "features", "parameters", "split")
+_NAMES = ("points", "fields", "times", "cells", "node_type", "features", "feature_names", "parameters", "split")
+_NAMED = ("parameters", "signals", "signal_times")  # each array of theirs has a name of its own: parameters/conductivity
 
 
 def array_source(
@@ -30,13 +33,16 @@ def array_source(
     box: Any = None,
     periodic: bool | Sequence[bool] = False,
     names: Sequence[str] = (),
-    units: Sequence[str] = (),
+    units: Sequence[str] | Mapping[str, str] = (),
     cells: Any = None,
     node_type: Any = None,
+    node_types: Mapping[int, str] | None = None,
     features: Any = None,
     feature_names: Sequence[str] = (),
     parameters: Any = None,
     parameter_names: Sequence[str] = (),
+    signals: Any = None,
+    prescribed: Mapping[str, Any] | None = None,
     conserved: Sequence[str] = (),
     symmetries: Sequence[Symmetry | dict[str, Any]] = (),
     grid_shape: Sequence[int] | None = None,
@@ -46,11 +52,15 @@ def array_source(
 
     Args:
         points: (point, dim), in 1-D also (point,), or one such array per sample.
-        box: the domain, a Box or its corners (lower, upper); by default the points' own extent, with one more spacing along a
-            periodic axis of a grid.
+        box: a Box or its corners (lower, upper); by default the points' extent, and one spacing more along periodic axes.
         names: of the channels; by default u0, u1, ….
-        features: (sample, point, feature) or one array per sample, for steady problems (one time).
+        units: of the channels; or by name, {name: unit}, of fields, features, parameters and signals.
+        node_types: names of the codes in `node_type`.
+        features: given at each point at all times alike, (sample, point, feature) or one array per sample, or for all of them.
         parameters: (sample, parameter), or {name: (sample,)}; empty for none.
+        signals: what is known at all times, {name: values} at the frames, (sample, time), or {name: (times, values)} with knots
+            of its own, (knot,) or one array per sample; linear between. Where all samples share one, (time,) will do.
+        prescribed: {field: node types}, by code or name: where it is known at all times, and not predicted; [] for everywhere.
         symmetries: what the equation leaves invariant, see `Symmetry`; training with train.augment moves windows by them.
         split: train, validation or test per sample; by default 80/10/10 by index.
     """
@@ -59,31 +69,83 @@ def array_source(
     given = clouds(points, count, num_points)
     one = given if isinstance(given, np.ndarray) and given.ndim == 2 else None
     mesh = _mesh(given, one is None, count, cells=cells, node_type=node_type)
-    dim = given[0].shape[-1] if one is None else one.shape[-1]
-    if features is not None:
-        features = per_sample("features", features, count)
-    if parameters is not None:
-        parameters, parameter_names = parameter_table(parameters, parameter_names, count)
-    parts = _splits(split, count)
+    parts, frames = _splits(split, count), _times(times, num_times)
+    told, conditions = _given_conditions(features, feature_names, parameters, parameter_names, signals, frames, (count, one))
     described = Description(
         name=name,
-        fields=_named("names", names, channels, "u", units),
-        box=_box(box, given if one is None else [one], periodic, dim),
-        times=_times(times, num_times),
-        node_types=_codes(mesh.get("node_type")),
-        features=() if features is None else _named("feature_names", feature_names, _width(features[0]), "f"),
-        parameters=_parameter_names(parameters, parameter_names),
+        fields=_named("names", names, channels, "u", () if isinstance(units, Mapping) else units),
+        box=_box(box, given if one is None else [one], periodic),
+        times=frames,
+        node_types=_codes(mesh.get("node_type"), node_types),
         conserved=tuple(conserved),
         symmetries=tuple(map(Symmetry.model_validate, symmetries)),
         grid_shape=None if grid_shape is None else tuple(grid_shape),
-        provenance={"source": "arrays"},
-        **({} if one is None else mesh),
+        **told | ({} if one is None else mesh),
     )
-    own = {"fields": fields, "features": features, "parameters": parameters} | (mesh if one is None else {})
-    return Source(described, _trajectories(own, parts), count)
+    own = {"fields": fields, **conditions, **(mesh if one is None else {})}
+    return Source(_told(described, units, prescribed), _trajectories(own, parts), count)
 
 
-def _box(box: Any, given: Any, periodic: bool | Sequence[bool], dim: int) -> Box:
+def _given_conditions(
+    features: Any,
+    feature_names: Sequence[str],
+    parameters: Any,
+    parameter_names: Sequence[str],
+    signals: Any,
+    times: np.ndarray,
+    samples: tuple[int, np.ndarray | None],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a description says of features, parameters and signals, and their arrays, one per sample.
+
+    Args:
+        samples: how many, and the points that all of them share.
+    """
+    count, points = samples
+    told: dict[str, Any] = {"provenance": {"source": "arrays"}}
+    found: dict[str, Any] = {}
+    if features is not None:
+        found["features"] = _features(features, count, None if points is None else len(points))
+        told["features"] = _named("feature_names", feature_names, _width(found["features"][0]), "f")
+    if parameters is not None:
+        table, names = parameter_table(parameters, parameter_names, count)
+        found["parameters"], told["parameters"] = table, _parameter_names(table, names)
+    lines = None if signals is None else signal_table(signals, times, count)
+    if lines is not None:
+        (found["signal_times"], found["signals"]), told["signals"] = lines
+    return told, found
+
+
+def _told(
+    described: Description, units: Sequence[str] | Mapping[str, str], prescribed: Mapping[str, Any] | None
+) -> Description:
+    """With units by name, and with what is prescribed."""
+    check_names(described)
+    features, conditions = (field.name for field in described.features), (*described.parameters, *described.signals)
+    by_name = units_by_name(units, (*described.field_names, *features, *conditions))
+
+    def told(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        return tuple(Field(name=field.name, unit=by_name.get(field.name, field.unit)) for field in fields)
+
+    return replace(
+        described,
+        fields=told(described.fields),
+        features=told(described.features),
+        units={name: by_name[name] for name in conditions if by_name.get(name)},
+        prescribed=given_prescribed(prescribed or {}, described.fields, described.node_types),
+    )
+
+
+def _features(features: Any, count: int, num_points: int | None) -> Any:
+    """One array (point, feature) per sample; a single one is every sample's, where they share their points."""
+    if num_points is not None and np.ndim(features) == 2:
+        one = numeric("features", features)
+        if len(one) == num_points:
+            return np.broadcast_to(one, (count, *one.shape))
+    return per_sample("features", features, count)
+
+
+def _box(box: Any, given: Any, periodic: bool | Sequence[bool]) -> Box:
+    dim = given[0].shape[-1]
     return _extent(given, periodic_axes(periodic, dim)) if box is None else given_box(box, periodic, dim)
 
 
@@ -120,13 +182,21 @@ class Arrays(Reader):
     """Your own arrays: an .npz file, or a folder of .npy files (read piece by piece), named points, fields, times, ….
 
     points (point, dim) or (sample, point, dim); fields (sample, time, point, channel); times (time,); optionally cells,
-    node_type, features, parameters, split.
+    node_type, features, feature_names, parameters, split. Parameters and signals by name: parameters/NAME (sample,) and
+    signals/NAME (sample, time), the latter with signal_times/NAME (knot,) where its knots are not the times; names with a
+    slash are names of arrays in an .npz file, and files in folders.
     """
 
     names: tuple[str, ...] = ()
     """Of the channels."""
     units: tuple[str, ...] = ()
     """Of the channels."""
+    condition_units: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
+    """Of parameters, signals and features by name."""
+    node_types: dict[int, str] = {}  # noqa: RUF012
+    """Names of the codes in node_type."""
+    prescribed: tuple[str, ...] = ()
+    """Fields known in advance at all times: `temperature` everywhere, `temperature=wall,inflow` at points of these types."""
     periodic: tuple[bool, ...] = (False,)
     """One flag for all axes, or one per axis."""
     lower: tuple[float, ...] = ()
@@ -150,10 +220,46 @@ class Arrays(Reader):
             box=box,
             periodic=periodic,
             names=self.names,
-            units=self.units,
+            units=self._units() if self.condition_units else self.units,
+            node_types=self.node_types,
+            prescribed={field: types.split(",") if types else [] for field, _, types in _pairs(self.prescribed)},
             split=None if split is None else [str(part) for part in split],
+            **_conditions(self.path, found),
             **found,
         )
+
+    def _units(self) -> dict[str, str]:
+        """Of fields and conditions by name."""
+        names = self.names or tuple(f"u{place}" for place in range(len(self.units)))
+        return dict(zip(names, self.units, strict=False)) | self.condition_units
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    return (word.partition("=") for word in words)
+
+
+def _conditions(path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """What has names of its own, taken out of the arrays that were found."""
+    named: dict[str, dict[str, Any]] = {kind: {} for kind in _NAMED}
+    for key in [key for key in found if "/" in key]:
+        kind, _, name = key.partition("/")
+        named[kind][name] = found.pop(key)
+    knots, signals = named["signal_times"], named["signals"]
+    for name in knots:
+        if name not in signals:
+            raise FileError(
+                path, "belongs to no signal", part=f"array signal_times/{name}", fix=suggestion(name, list(signals))
+            )
+    if named["parameters"] and "parameters" in found:
+        raise FileError(path, "stands beside parameters with names", part="array parameters", fix="Leave one of them out.")
+    told: dict[str, Any] = {}
+    if signals:
+        told["signals"] = {name: (knots[name], line) if name in knots else line for name, line in signals.items()}
+    if named["parameters"]:
+        told["parameters"] = named["parameters"]
+    if "feature_names" in found:
+        told["feature_names"] = [str(name) for name in found.pop("feature_names")]
+    return told
 
 
 class _OnDisk(Sequence[np.ndarray]):
@@ -175,9 +281,9 @@ class _OnDisk(Sequence[np.ndarray]):
 
 def _arrays(path: Path) -> Iterator[tuple[str, np.ndarray | Sequence[np.ndarray]]]:
     if path.is_dir():
-        for file in sorted(path.glob("*.npy")):
-            large = file.stem in ("fields", "features")
-            yield _known(path, file.stem), _OnDisk(file) if large else _loaded(file, file, None)
+        for file in sorted([*path.glob("*.npy"), *(file for kind in _NAMED for file in path.glob(f"{kind}/*.npy"))]):
+            name = file.relative_to(path).with_suffix("").as_posix()
+            yield _known(path, name), _OnDisk(file) if name in ("fields", "features") else _loaded(file, file, None)
         return
     with path.open("rb") as raw:
         found = _loaded(path, raw, None)
@@ -191,7 +297,7 @@ def _arrays(path: Path) -> Iterator[tuple[str, np.ndarray | Sequence[np.ndarray]
 
 
 def _known(path: Path, name: str) -> str:
-    if name not in _NAMES:
+    if name not in _NAMES and name.partition("/")[0] not in (_NAMED if "/" in name else ()):
         raise FileError(path, "is not known", part=f"array {name}", fix=suggestion(name, list(_NAMES)))
     return name
 
@@ -235,12 +341,13 @@ def _width(features: Any) -> int:
     return found.shape[-1]
 
 
-def _codes(node_type: np.ndarray | Sequence[np.ndarray] | None) -> dict[int, str]:
+def _codes(node_type: np.ndarray | Sequence[np.ndarray] | None, names: Mapping[int, str] | None) -> dict[int, str]:
+    names = {int(code): str(name) for code, name in (names or {}).items()}
     if node_type is None:
-        return {}
+        return names
     parts = [node_type] if isinstance(node_type, np.ndarray) else node_type
     found = np.unique(np.concatenate([np.unique(part) for part in parts]))
-    return {int(code): f"type {code}" for code in found}
+    return {int(code): names.get(int(code), f"type {code}") for code in found} | names
 
 
 def _splits(split: Sequence[str] | None, count: int) -> list[Split]:

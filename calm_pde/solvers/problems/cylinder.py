@@ -15,7 +15,7 @@ import tyro
 
 from calm_pde.geometry import Box, cell_centers, tensor_grid
 from calm_pde.records.description import Description, Field
-from calm_pde.records.symmetry import Symmetry
+from calm_pde.records.symmetry import Symmetry, Turned
 from calm_pde.records.trajectory import Trajectory
 from calm_pde.solvers.mesh.distmesh import OfPoints, circle, rectangle, spaced, triangulate, without
 from calm_pde.solvers.mesh.named import read_named
@@ -33,7 +33,20 @@ _LENGTH, _HEIGHT = 1.6, 0.41
 _AT_BODY, _OF_RADIUS, _GROWTH, _FAR = 0.007, 0.17, 0.08, 0.03  # edge lengths before they are scaled to the number of points
 _FEWEST_AROUND = 12
 
-SYMMETRIES = (Symmetry(name="reflection across the channel", axes=(1, -2), shift=(0.0, _HEIGHT), fields=(1, -2, 3)),)
+SYMMETRIES = (
+    Symmetry(
+        name="reflection across the channel",
+        axes=(1, -2),
+        shift=(0.0, _HEIGHT),
+        fields=(1, -2, 3),
+        conditions={
+            "center_x": Turned(of="center_x"),
+            "center_y": Turned(of="center_y", sign=-1, plus=_HEIGHT),
+            "radius": Turned(of="radius"),
+            "inflow": Turned(of="inflow"),
+        },
+    ),
+)
 """The parabola of the inflow is its own mirror image; with a mesh of the user's nothing is known."""
 
 Range = tuple[float, float]

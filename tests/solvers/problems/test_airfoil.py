@@ -176,7 +176,8 @@ def test_a_wild_step_is_refused():
 
 def test_a_generated_file_is_sound(tmp_path):
     file = generate(TINY, tmp_path / "few.h5", samples=10, seed=5, processes=1)
-    assert [finding for finding in check(file) if finding.level != "good"] == []
+    doubts = {"split", "parameter rejected_draws"}  # there are few trajectories, and none was hard to draw
+    assert {finding.subject for finding in check(file) if finding.level != "good"} <= doubts
     alone = generate(TINY, tmp_path / "one.h5", samples=1, seed=5, processes=1)
     assert np.array_equal(file.trajectory(0).fields, alone.trajectory(0).fields)
     assert file.header.parameters == ("mach", "angle", "rejected_draws")

@@ -346,7 +346,7 @@ def test_a_file_is_checked_and_does_not_depend_on_the_number_of_samples(tmp_path
     few = generate(SMALL, tmp_path / "few.h5", samples=10, seed=3, processes=1)
     more = generate(SMALL, tmp_path / "more.h5", samples=12, seed=3, processes=1)
     findings = list(check(few))
-    assert [finding for finding in findings if finding.level != "good"] == []
+    assert [finding.subject for finding in findings if finding.level != "good"] == ["split"]  # there are few trajectories
     assert any(finding.subject == "cells" for finding in findings)
     for index in range(10):
         one, other = few.trajectory(index), more.trajectory(index)
