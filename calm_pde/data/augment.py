@@ -157,7 +157,11 @@ class Conditions:
         for kind, names in self.names.items():
             values = getattr(batch, kind)
             if values is not None:
-                known = all(name in symmetry.conditions for symmetry in self.symmetries for name in names)
+                known = all(
+                    name in symmetry.conditions and symmetry.conditions[name].of in names
+                    for symmetry in self.symmetries
+                    for name in names
+                )
                 found[kind] = self._turned(values, names, acted) if known else None
         if "signals" in found and found["signals"] is None:
             found["signal_times"] = None

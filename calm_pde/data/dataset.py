@@ -27,6 +27,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
     Args:
         fields: names of the fields to take, in this order; by default the file's targets.
         frame_stride: take every so many-th frame.
+        conditions: names of the parameters, signals and features to take; by default all of the file.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
         *,
         fields: Sequence[str] = (),
         frame_stride: int = 1,
+        conditions: Sequence[str] | None = None,
     ) -> None:
         self.file = file if isinstance(file, DataFile) else DataFile(file)
         if split not in SPLITS:
@@ -55,7 +57,13 @@ class Dataset(TorchDataset[dict[str, Any]]):
         whole = self.file.description
         self._channels = self._places(tuple(fields) or whole.targets or whole.field_names)
         self.description = whole.of([whole.field_names[place] for place in self._channels], frame_stride)
-        """Of the fields and frames that are taken."""
+        """Of the fields, conditions and frames that are taken."""
+        self._conditions: dict[str, list[int]] = {}
+        if conditions is not None:
+            features = tuple(field.name for field in whole.features)
+            for kind, names in (("parameters", whole.parameters), ("signals", whole.signals), ("features", features)):
+                self._conditions[kind] = [place for place, name in enumerate(names) if name in conditions]
+            self.description = self.description.told(conditions)
         self.points = None if whole.points is None else self._unit(whole.points)
         self.node_type = None if whole.node_type is None else torch.from_numpy(whole.node_type)
 
@@ -127,6 +135,9 @@ class Dataset(TorchDataset[dict[str, Any]]):
         if found.signals is not None and found.signal_times is not None:
             item["signals"] = _tensor(found.signals)
             item["signal_times"] = _tensor(self.in_frames(found.signal_times) - self.frame_times[start])
+        for kind, places in self._conditions.items():
+            if kind in item:
+                item[kind] = item[kind][..., places]
         return item
 
     def collate(self, items: list[dict[str, Any]]) -> Batch:

@@ -21,7 +21,8 @@ Row = tuple[float, ...]
 class Statistics(Config):
     """Mean, standard deviation (unbiased) and range per channel; what is constant counts as deviating by 1.
 
-    Mean and deviation may also be told for every point of a mesh, a row each.
+    Mean and deviation may also be told for every point of a mesh, a row each. Where zero stays zero they are 0 and the root
+    mean square.
     """
 
     names: tuple[str, ...]
@@ -93,7 +94,9 @@ def _of_parameters(table: np.ndarray, names: tuple[str, ...]) -> ParameterStatis
     return ParameterStatistics(**found, logarithmic=tuple(logarithmic.tolist()))
 
 
-def statistics(dataset: Dataset, features_per_point: bool = False) -> tuple[Statistics, Statistics | None]:
+def statistics(
+    dataset: Dataset, features_per_point: bool = False, zero_stays: bool = False
+) -> tuple[Statistics, Statistics | None]:
     """Of the fields over samples × frames × points of a split, and of the features where there are some."""
     given = tuple(field.name for field in dataset.description.features)
     fields, features = Moments(len(dataset.fields)), Moments(len(given)) if given else None
@@ -113,7 +116,14 @@ def statistics(dataset: Dataset, features_per_point: bool = False) -> tuple[Stat
     of_features = None if features is None else features.statistics(given)
     if of_features is not None and at_points is not None:
         of_features = _per_point(of_features, at_points)
-    return fields.statistics(dataset.fields), of_features
+    of_fields = fields.statistics(dataset.fields)
+    return _uncentered(of_fields, fields) if zero_stays else of_fields, of_features
+
+
+def _uncentered(centered: Statistics, moments: Moments) -> Statistics:
+    sizes = np.sqrt(moments.squares / max(1, moments.count) + moments.mean**2)
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    return centered.model_copy(update={"mean": (0.0,) * len(sizes), "std": tuple(sizes.tolist())})
 
 
 def _points(dataset: Dataset) -> int:

@@ -27,6 +27,9 @@ AnyModelConfig = TypeVar("AnyModelConfig", bound="ModelConfig")
 Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
 
 
+CONDITIONS = ("features", "parameters", "signals")
+"""What a configuration counts of conditions, in the order in which their channels stand behind those of a state."""
+
 _ASK_INSIDE = "Ask config.abilities.shows_inside first."
 _ASK_STAGES = "Ask config.abilities.stages first."
 
@@ -41,6 +44,25 @@ class Stage(NamedTuple):
 
     name: str
     frames: int | None
+
+
+class Reading(NamedTuple):
+    """Where on an axis of a weight conditions are read: behind so many channels of something else, and others may follow.
+
+    Args:
+        kinds: of conditions, one behind the other; the model has as many of each as its configuration says.
+        repeats: how often the whole axis stands one behind the other.
+        axis: on which they are read; None for a bias.
+        written: an axis on which channels are answered as they are read.
+        silent: whether those that are new answer zero at first, since nothing behind them weighs them.
+    """
+
+    before: int
+    kinds: tuple[str, ...]
+    repeats: int = 1
+    axis: int | None = 1
+    written: int | None = None
+    silent: bool = False
 
 
 class Answer(NamedTuple):
@@ -143,7 +165,7 @@ class Model(nn.Module, ABC):
         given = frames.start
         if self.config.task == "steady":
             return Answer(self(given.values, given.points, **given.told))
-        return Answer(self.rollout(given.values, given.points, times, **given.told))
+        return Answer(self.rollout(given.values, given.points, times, given.mask, given.node_type, **given.conditions))
 
     def start_by(self, given: Inputs) -> None:
         """Called once before a training, with some of what it will be given."""
@@ -159,6 +181,10 @@ class Model(nn.Module, ABC):
 
     def prepare(self, stage: str, training: Iterable[Frames]) -> None:
         """Called once before a stage but the first begins, with all training trajectories."""
+
+    def reading(self) -> dict[str, Reading]:
+        """The parameters that are larger for what the model is told, by name; see `widened_weights`."""
+        return {}
 
     @property
     def outermost(self) -> tuple[str, ...]:
@@ -248,7 +274,7 @@ class ModelConfig(Config, ABC):
     signals: NonNegativeInt = 0
     features: NonNegativeInt = 0
 
-    unwritten: ClassVar[tuple[str, ...]] = ("parameters", "signals", "features")
+    unwritten: ClassVar[tuple[str, ...]] = CONDITIONS
     """Settings that stand in no file while they are what they were before there was a choice."""
 
     @classmethod
@@ -265,7 +291,7 @@ class ModelConfig(Config, ABC):
 
     @model_validator(mode="after")
     def _conditions_fit(self) -> ModelConfig:
-        told = [name for name in ("parameters", "signals", "features") if getattr(self, name)]
+        told = [name for name in CONDITIONS if getattr(self, name)]
         if told and not self.abilities.conditions:
             raise ValueError(
                 f"{told[0]}: this model is told nothing beside a state; leave it out, got {getattr(self, told[0])}"
@@ -285,6 +311,11 @@ class ModelConfig(Config, ABC):
     def abilities(self) -> Abilities:
         """What a model of this configuration can do."""
         return Abilities()
+
+    @property
+    def zero_stays(self) -> bool:
+        """Whether it is given fields whose zero is zero: divided by their root mean square, and not centered."""
+        return False
 
     def latent_numbers(self, num_points: int) -> int | None:
         """How many numbers stand for a frame on so many points: points, tokens or modes × channels, as the paper counts them.

@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn.functional import gelu
 
 from calm_pde.engine.precision import full_precision
+from calm_pde.models.contract import Reading
 from calm_pde.models.point_features import NodeTypes, shown
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.deformation import Deformation
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.nudft import NonuniformTransform, Symmetry, conjugate_waves, waves
@@ -109,6 +110,9 @@ class LatentGridModel(Stepwise):
             code = (_CODE_WIDTH + 1) * config.deformation_width
             self.unused = nn.Parameter(torch.zeros(code + self.never_used()))
 
+    def reading(self) -> dict[str, Reading]:
+        return {"lift.linear.weight": Reading(self.config.in_channels, BESIDE)}
+
     @property
     def outermost(self) -> tuple[str, ...]:
         return ("lift", "last", "deformation.first", "deformation.last")
@@ -148,7 +152,7 @@ class LatentGridModel(Stepwise):
         return LatentGridGeometry(hidden, beside, analysis, synthesis, at_queries, self.places_on_grid())
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: LatentGridGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: LatentGridGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         if geometry.hidden is not None:
             states = states.masked_fill(geometry.hidden[:, None, :, None], 0.0)

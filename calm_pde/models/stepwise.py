@@ -21,6 +21,12 @@ from calm_pde.types import Float, Tensor
 _ROUNDING = 1e-5  # of a time: what a file may have done to evenly spaced ones
 
 
+STEP = ("parameters", "signals", "signals")
+"""What a step is told: parameters, and signals of its two frames."""
+BESIDE = ("features", *STEP)
+"""What is told beside a state, see `beside`."""
+
+
 class StepwiseConfig(ModelConfig):
     """The configuration of a model whose answers are its next inputs."""
 
@@ -63,9 +69,7 @@ class Stepwise(Model):
         """
 
     @abstractmethod
-    def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: Any
-    ) -> Float[Tensor, "batch time query channel"]:
+    def step(self, states: Float[Tensor, "batch time point given"], geometry: Any) -> Float[Tensor, "batch time query channel"]:
         """The frame after each of the states, of which conditions are the last channels (`config.given_channels` in all).
 
         Masked points are never read, and what is answered there is not read either.

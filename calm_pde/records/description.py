@@ -131,6 +131,15 @@ class Description:
         alike = {name: value for name, value in vars(self).items() if name not in _NOT_ALIKE}
         return alike | {"lower": tuple(self.box.lower), "upper": tuple(self.box.upper), "periodic": self.periodic}
 
+    def told(self, names: Sequence[str]) -> Description:
+        """The data set with those of its parameters, signals and features alone that are named."""
+        return replace(
+            self,
+            parameters=tuple(name for name in self.parameters if name in names),
+            signals=tuple(name for name in self.signals if name in names),
+            features=tuple(field for field in self.features if field.name in names),
+        )
+
     def of(self, names: Sequence[str], frame_stride: int = 1) -> Description:
         """The part of the data set with these fields, in this order, all of them targets, and every so many-th frame."""
         places = [self.field_names.index(name) for name in names]

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypedDict
 import torch
 
 from calm_pde.records.signals import Signals
-from calm_pde.types import Bool, Float, Int, Tensor
+from calm_pde.types import Float, Tensor
 
 
 class Driving(TypedDict, total=False):
@@ -30,28 +30,32 @@ class Conditions(Driving, total=False):
 class Inputs:
     """A state on points and all that a model is told beside it; None where there is nothing of a kind, or it is not told.
 
+    It is made at the doors, which check it.
+
     Args:
-        points: with a batch axis where each sample has its own mesh.
-        cells: the corners of each cell, for models that need the edges of a mesh.
-        mask: True where a point is real; None where all points are.
+        values: (batch, point, channel).
+        points: (point, dim), or (batch, point, dim) where each sample has its own mesh.
+        cells: the corners of each cell, (cell, corner) or (batch, cell, corner), for models that need the edges of a mesh.
+        mask: (batch, point), True where a point is real; None where all points are.
         node_type: the data file's code of each point, (point,) or (batch, point).
-        features: of each point, the same at all times.
-        signals: what changes in time and is known in advance, linear between its knots.
+        features: (batch, point, feature), of each point, the same at all times.
+        parameters: (batch, parameter).
+        signals: (batch, knot, signal), what changes in time and is known in advance, linear between its knots.
         signal_times: of the knots, (batch, knot) or (knot,), in frames from the state; frames 0, 1, 2, … where there are
             signals without it. In single precision at least, whatever the type of the rest.
-        prescribed: values that are known in advance, frames 1, 2, …; NaN where nothing is.
+        prescribed: (batch, time, point, channel), values that are known in advance, frames 1, 2, …; NaN where nothing is.
     """
 
-    values: Float[Tensor, "batch point channel"]
-    points: Float[Tensor, "*cloud point dim"]
-    cells: Int[Tensor, "*cloud cell corner"] | None = None
-    mask: Bool[Tensor, "batch point"] | None = None
-    node_type: Int[Tensor, "..."] | None = None
-    features: Float[Tensor, "batch point feature"] | None = None
-    parameters: Float[Tensor, "batch parameter"] | None = None
-    signals: Float[Tensor, "batch knot signal"] | None = None
-    signal_times: Float[Tensor, "*batch knot"] | None = None
-    prescribed: Float[Tensor, "batch time point channel"] | None = None
+    values: Tensor
+    points: Tensor
+    cells: Tensor | None = None
+    mask: Tensor | None = None
+    node_type: Tensor | None = None
+    features: Tensor | None = None
+    parameters: Tensor | None = None
+    signals: Tensor | None = None
+    signal_times: Tensor | None = None
+    prescribed: Tensor | None = None
 
     @property
     def conditions(self) -> Conditions:
@@ -101,13 +105,13 @@ class Frames(NamedTuple):
         """Frame 0 as the state that is given."""
         return Inputs(self.values[:, 0].contiguous(), self.points, mask=self.mask, node_type=self.node_type, **self.conditions)
 
-    def since(self, frame: int) -> Frames:
-        """The windows from a later frame on, with times from there."""
+    def since(self, frame: int, time: float | None = None) -> Frames:
+        """The windows from a later frame on, with times from there; by default the frames are evenly spaced."""
         if not frame:
             return self
         told = {}
         if self.signals is not None:
-            told["signal_times"] = knots(self.signals, self.signal_times) - frame
+            told["signal_times"] = knots(self.signals, self.signal_times) - (frame if time is None else time)
         if self.prescribed is not None:
             told["prescribed"] = self.prescribed[:, frame:]
         return self._replace(values=self.values[:, frame:], **told)
@@ -128,7 +132,7 @@ class Frames(NamedTuple):
         shared = self.node_type is None or self.node_type.ndim == 1
         return Inputs(
             self.values.flatten(0, 1),
-            own(self.points) if self.points.ndim == 3 else self.points,  # pyright: ignore[reportArgumentType]
+            self.points.repeat_interleave(time, dim=0) if self.points.ndim == 3 else self.points,
             mask=own(self.mask),
             node_type=self.node_type if shared else own(self.node_type),
             features=own(self.features),

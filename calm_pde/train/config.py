@@ -12,6 +12,7 @@ from calm_pde.config import Config, Seed, merged, suggestion, yaml_mapping, yaml
 from calm_pde.data.dataset import Dataset
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
+from calm_pde.records.description import Description
 from calm_pde.train.optimizers import OptimizerName
 from calm_pde.train.rates import RateSchedule
 
@@ -35,6 +36,9 @@ class DataConfig(Config):
     """Names of the fields to learn; by default the file's targets."""
     frame_stride: PositiveInt = 1
     """Take every so many-th frame."""
+    conditions: bool | tuple[str, ...] = True
+    """Which parameters, signals and features of points the model is told beside the state: all that the file has, none, or
+    those that are named. (What a steady problem is given are its features, whatever stands here.)"""
     normalize_features: Literal["channel", "point"] = "channel"
     """By the mean and deviation of a channel, or of each point of a mesh that all samples share, so that what differs shows."""
 
@@ -106,6 +110,8 @@ class TrainConfig(Config):
     """λ of the relative error of gradients that the loss has beside that of values."""
     channel_weights: tuple[PositiveFloat, ...] = ()
     """How much each field counts in the loss, in their order; all alike by default."""
+    prescribed_loss: bool = False
+    """Whether values that the data file declares as prescribed, and so given, are in the loss."""
     relative_to: Literal["normalized", "physical"] = "normalized"
     """What an error is divided by: the norm of the normalized field (the paper), or of the physical one, as in the metric, by
     which a field with a mean far from zero, such as a density, counts little beside others."""
@@ -213,7 +219,10 @@ def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
         "periodic": data.periodic,
         "in_channels": (features or data.box.dim) if steady else fields,
         "out_channels": fields,
+        **dict.fromkeys(("parameters", "signals", "features"), 0),
+        **conditions_told(recipe.data.conditions, data, str(content.get("task", "rollout"))),
     }
+    told = [name for name in ("parameters", "signals", "features") if known[name]]
     if content.get("node_types"):
         known["node_types"] = tuple(sorted(data.node_types))
     if "dim" in content and content["dim"] != known["dim"]:
@@ -221,12 +230,41 @@ def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
             f"model: {preset or kind} is {content['dim']}-D, and {dataset.file.path} is {known['dim']}-D. "
             "Choose a preset of that dimension."
         )
-    for name in ("in_channels", "out_channels"):
+    for name in ("in_channels", "out_channels", "parameters", "signals", "features"):
         if given.get(name, known[name]) != known[name]:
             raise ConfigError(
                 f"model.{name}: expected {known[name]}, as {dataset.file.path} has it, got {given[name]}. Leave it out."
+                + (" What a model is told is chosen by data.conditions." if "channels" not in name else "")
             )
-    return MODELS[kind].model_validate(content | known | {name: given[name] for name in ("periodic",) if name in given})
+    known |= {name: given[name] for name in ("periodic",) if name in given}
+    plain = MODELS[kind].model_validate(content | known | dict.fromkeys(told, 0))
+    if told and not plain.abilities.conditions:
+        raise ConfigError(
+            f"data.conditions: {dataset.file.path} has {', '.join(told)}, and {kind} is told nothing beside a state. Set "
+            "data.conditions to false, or use another model."
+        )
+    return plain if not told else MODELS[kind].model_validate(content | known)
+
+
+def conditions_told(chosen: bool | tuple[str, ...], data: Description, task: str) -> dict[str, int]:
+    """How many parameters, signals and features of a data set a model is told.
+
+    A steady problem has no signals, and its features are its input; an autoencoder takes no steps that parameters and signals
+    could change.
+    """
+    features = tuple(field.name for field in data.features)
+    there = {"parameters": data.parameters, "signals": data.signals, "features": features}
+    of_task = {"rollout": tuple(there), "steady": ("parameters",), "autoencoder": ("features",)}[task]
+    named = chosen if isinstance(chosen, tuple) else ()
+    for name in named:
+        known = [known for kind in of_task for known in there[kind]]
+        if name not in known:
+            raise ConfigError(
+                f"data.conditions: there is no {name!r} for a training of task {task!r}. {suggestion(name, known)}"
+            )
+    if not chosen:
+        return {}
+    return {kind: sum(not named or name in named for name in there[kind]) for kind in of_task}
 
 
 def initial_model(config: ModelConfig, dataset: Dataset, seed: int) -> Model:

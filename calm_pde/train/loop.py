@@ -72,6 +72,8 @@ class Trainer:
         make_folder(self.run)
         data = recipe.data
         options: dict[str, Any] = {"fields": data.fields, "frame_stride": data.frame_stride}
+        if isinstance(data.conditions, tuple):
+            options["conditions"] = data.conditions
         self.data = Dataset(data.file, "train", **options)
         self.held = Dataset(self.data.file, "validation", **options) if self.config.validation else None
         self.surrogate = self._surrogate()
@@ -333,7 +335,7 @@ class Trainer:
             "seed": self.config.seed,
         } | made
         kind = recipe.model.get("kind", OURS)
-        found = statistics(self.data, features_per_point=recipe.data.normalize_features == "point")
+        found = statistics(self.data, recipe.data.normalize_features == "point", config.zero_stays)
         card = card_of(kind, config, self.data, found, provenance)
         model = initial_model(config, self.data, self.config.seed)
         too_large = oversized(model, int(self.data.file.num_points[self.data.indices].min()))
@@ -345,6 +347,8 @@ class Trainer:
         """What a resume must find as it was."""
         train = self.config.model_dump(mode="json", exclude=_HARMLESS)
         data = self.recipe.data.model_dump(include={"frame_stride", "normalize_features"}) | {"fields": list(self.data.fields)}
+        if isinstance(self.recipe.data.conditions, tuple):
+            data["conditions"] = sorted(self.recipe.data.conditions)
         return {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": train}
 
     def _as_of_now(self, settings: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.loss import Loss
 from calm_pde.train.schedule import Schedule
-from calm_pde.types import Float, Tensor
+from calm_pde.types import Bool, Float, Tensor
 
 _NOISE = 3  # what tells its draws from others of the same seed and epoch
 
@@ -58,7 +58,13 @@ class Objective:
             answer = self._answer(batch, frames, epoch)
             wanted = self._after_each_frame(frames.values) if self.config.lead_times == "all" else frames.values
         predicted = answer.predicted.to(dtype)
-        return self.loss.of(predicted, wanted[:, -predicted.shape[1] :], batch) + answer.added
+        known = None if self.config.prescribed_loss else self._known(batch, predicted.shape[1])
+        return self.loss.of(predicted, wanted[:, -predicted.shape[1] :], batch, known) + answer.added
+
+    def _known(self, batch: Batch, count: int) -> Bool[Tensor, "batch time point channel"] | None:
+        """Which of so many answers are prescribed, and so given and not wanted: at all times the same ones."""
+        known = self.surrogate.translator.known(batch)
+        return None if known is None else known[:, :1].expand(-1, count, -1, -1)
 
     def _answer(self, batch: Batch, frames: Frames, epoch: int) -> Answer:
         """Of the last frames of each window, normalized: all of them that are in the loss."""
@@ -85,7 +91,7 @@ class Objective:
 
     def _from_each_frame(self, frames: Frames, given: Float[Tensor, "batch start point channel"], times: Tensor) -> Answer:
         """The rollouts from every frame that has later ones, one after the other; what the model adds is their mean."""
-        later = [frames.since(s) for s in range(given.shape[1])]
+        later = [frames.since(s, float(times[s] - times[0])) for s in range(given.shape[1])]
         rolled = [
             self._rolled(some, start, times[s:]) for s, (some, start) in enumerate(zip(later, given.unbind(1), strict=True))
         ]

@@ -194,6 +194,16 @@ def test_statistics_are_those_of_the_training_part(make: Callable, tmp_path: Pat
     assert (features is None) == (make is shared_source)
 
 
+def test_zero_may_stay_zero(tmp_path: Path) -> None:
+    """Then fields are divided by their root mean square alone, and features are normalized as ever."""
+    dataset = _dataset(tmp_path, own_source)
+    fields, features = statistics(dataset, zero_stays=True)
+    rows = np.concatenate([dataset.file.trajectory(index).fields.reshape(-1, len(dataset.fields)) for index in range(16)])
+    np.testing.assert_allclose(fields.std, np.sqrt(np.square(rows.astype(np.float64)).mean(axis=0)), rtol=1e-12)
+    assert fields.mean == (0.0,) * len(dataset.fields)
+    assert features == statistics(dataset)[1]
+
+
 def test_features_may_be_normalized_point_by_point(tmp_path: Path) -> None:
     """What all samples share vanishes, what differs between them is of size 1, whatever the rest of the channel is like."""
     source = shared_source()

@@ -51,6 +51,11 @@ class Case:
     def channels(self) -> int:
         return self.config["in_channels"]
 
+    @property
+    def told(self) -> bool:
+        """Whether it has conditions."""
+        return any(self.config.get(name) for name in _TOLD)
+
     def build(self, seed: int = 0, **changes: Any) -> Model:
         model = MODELS[self.name].model_validate(self.config | changes).build(seed=seed)
         generator = torch.Generator().manual_seed(seed)
@@ -61,6 +66,7 @@ class Case:
 
     def __str__(self) -> str:
         extra = "".join(f"_{self.config[key]}" for key in ("form",) if key in self.config)
+        extra += "_told" if self.told else ""
         return f"{self.name}{extra}_{self.dim}d"
 
 
@@ -166,6 +172,50 @@ CASES: list[Case] = [
 ]
 
 
+_TOLD: dict[str, Any] = {"parameters": 2, "signals": 1, "features": 2}
+TOLD: list[Case] = [  # stirred, since what is told starts without a word in several models
+    Case(
+        "calm",
+        _CALM | {"dim": 2, "node_types": (0, 4), "integrator": "heun", "detail": _DETAIL["detail"]} | _TOLD,
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
+    Case(
+        "calm",
+        merged(_FOLLOWING, {"dim": 1, "processor": {"damping": "full", "positions": "both"}}) | _TOLD | _LEARNT_FROM_FRAMES,
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
+    Case("aroma", _AROMA | {"dim": 1} | _TOLD, stirred=True, unfelt=_UNFELT),
+    Case("fno", _FNO | {"dim": 1} | _TOLD, scattered=False, queries=False),
+    Case("geo_fno", _GEO_FNO | {"dim": 1, "node_types": (0, 4)} | _TOLD),
+    Case("ffno", _FNO | {"form": "grid", "dim": 1} | _TOLD, scattered=False, queries=False),
+    Case("ffno", _FFNO_POINTS | {"dim": 1} | _TOLD),
+    Case("lno", _LNO | {"dim": 1} | _TOLD),
+    Case("oformer", _OFORMER | {"dim": 1, "layout": "bare", "attention": "fourier", "propagator_width": 6} | _TOLD),
+    Case("oformer", _OFORMER | {"dim": 1, "layout": "mesh", "norm": "affine", "node_types": (0, 4)} | _TOLD, queries=False),
+    Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
+]
+"""Each model with conditions."""
+
+
+def conditions(case: Case, batch: int, points: int, seed: int = 0) -> dict[str, Tensor]:
+    """Conditions of a call in float64, as many as the case has; signals have knots of their own, from before frame 0 to 5."""
+    count = {name: case.config.get(name, 0) for name in _TOLD}
+    if not case.told:
+        return {}
+    times = torch.tensor([[-0.5, 0.7, 2.2, 5.0], [0.0, 1.5, 3.0, 6.0], [0.0, 0.4, 4.0, 9.0]], dtype=torch.float64)
+    made = {
+        "parameters": random_cloud(batch, count["parameters"], seed + 11) - 0.5,
+        "features": random_cloud(batch * points, count["features"], seed + 12).view(batch, points, -1) - 0.5,
+        "signals": random_cloud(batch * 4, count["signals"], seed + 13).view(batch, 4, -1) - 0.5,
+        "signal_times": times[:batch],
+    }
+    return {name: value for name, value in made.items() if value.shape[-1]}
+
+
 def full_grid(dim: int, seed: int = 0) -> Tensor:
     """A tensor grid with uneven spacing, in random order."""
     axes = [random_cloud(size, 1, seed + axis).flatten().sort().values for axis, size in enumerate(GRIDS[dim])]
@@ -178,7 +228,7 @@ def shared_mesh(case: Case, batch: int = 3, seed: int = 0) -> dict[str, Any]:
     points = full_grid(case.dim, seed)
     points = random_cloud(len(points), case.dim, seed) if case.scattered else points
     values = random_cloud(batch * len(points), case.channels, seed + 7).view(batch, len(points), case.channels) - 0.5
-    return {"values": values, "points": points} | _kinds(case, (len(points),))
+    return {"values": values, "points": points} | _kinds(case, (len(points),)) | conditions(case, batch, len(points), seed)
 
 
 def own_meshes(case: Case, seed: int = 0) -> dict[str, Any]:
@@ -187,7 +237,10 @@ def own_meshes(case: Case, seed: int = 0) -> dict[str, Any]:
     points = torch.stack([random_cloud(30, case.dim, seed), random_cloud(30, case.dim, seed + 1)])
     values = random_cloud(60, case.channels, seed + 7).view(2, 30, case.channels) - 0.5
     points[~mask] = values[~mask] = float("nan")
-    return {"values": values, "points": points, "mask": mask} | _kinds(case, (2, 30))
+    told = conditions(case, 2, 30, seed)
+    if "features" in told:
+        told["features"][~mask] = float("nan")
+    return {"values": values, "points": points, "mask": mask} | _kinds(case, (2, 30)) | told
 
 
 def _kinds(case: Case, shape: tuple[int, ...]) -> dict[str, Tensor]:

@@ -88,6 +88,8 @@ class DataEntry(Config):
     generate: GenerateConfig | None = None
     fields: tuple[str, ...] = ()
     frame_stride: PositiveInt = 1
+    conditions: bool | tuple[str, ...] = False
+    """What models are told of the parameters, signals and features of the file, see `DataConfig`; nothing in the paper."""
     metric: RankingMetric = RelativeL2.name
     """What models are compared by: one of `METRICS`; `frame` and `spacetime` (the paper's Burgers) stand for relative L2."""
     paper_unit: PositiveFloat = 1.0

@@ -194,10 +194,11 @@ def _data(name: str, entry: DataEntry, out: Path, small: bool) -> dict[str, Any]
     if small:
         made = tiny(entry.problem).model_dump()
         made["problem"] |= entry.tiny
-        return {"file": out / "data" / f"{_folder_name(name)}.h5", "generate": made, "fields": entry.fields}
+        file = out / "data" / f"{_folder_name(name)}.h5"
+        return {"file": file, "generate": made, "fields": entry.fields, "conditions": entry.conditions}
     given = entry.model_dump(include=set(DataConfig.model_fields), exclude_unset=True)
     if entry.file is not None:
-        return given
+        return given | {"conditions": entry.conditions}
     return load_recipe(entry.recipe or entry.problem).data.model_dump(exclude_unset=True) | given
 
 

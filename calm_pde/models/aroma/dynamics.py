@@ -76,7 +76,7 @@ class Dynamics(nn.Module):
         self,
         z: Float[Tensor, "batch token channel"],
         num_steps: int,
-        told: Float[Tensor, "batch time condition"] | None = None,
+        told: Float[Tensor, "batch step condition"] | None = None,
     ) -> Float[Tensor, "batch time token channel"]:
         """z itself, then the tokens of each of `num_steps` frames."""
         generator = torch.Generator().manual_seed(self.config.noise_seed)

@@ -16,12 +16,12 @@ from calm_pde.models.aroma.practice import PRACTICE
 from calm_pde.models.aroma.presets import PRESETS
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Mesh, Model, ModelConfig, Stage
+from calm_pde.models.contract import Abilities, Mesh, Model, ModelConfig, Reading, Stage
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.draws import Draws
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import whole_frames
+from calm_pde.models.stepwise import STEP, whole_frames
 from calm_pde.records.inputs import Conditions, Driving, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
@@ -68,6 +68,12 @@ class Aroma(Model):
         self.autoencoder = Autoencoder(sizes, config.dim, config.in_channels, config.features, generator)
         told = config.parameters + 2 * config.signals
         self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, told, generator)
+
+    def reading(self) -> dict[str, Reading]:
+        return {
+            "autoencoder.encoder.lift.weight": Reading(self.config.in_channels, ("features",)),
+            "dynamics.network.told.weight": Reading(0, STEP),
+        }
 
     @property
     def outermost(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import torch
@@ -77,7 +78,7 @@ class BakedCalm:
         features = told.features
         if features is not None and self.mask is not None:
             features = features.masked_fill(~self.mask[..., None], 0.0)
-        given = model.read(x, self.node_type, features)
+        given = model.read(replace(told, values=x, node_type=self.node_type, features=features))
         z = _run(self.encoder, given)
         if self.dynamics is None:
             zs = z[:, None]
@@ -88,6 +89,8 @@ class BakedCalm:
         if model.detail is not None:
             seen = None if self.detail is None else _run([self.detail], given)[:, None]
             u = model.detail.joined(u, seen, self.placed)
+        if model.own_scale is not None:
+            u = model.own_scale.put_on(u, x[:, None], self.mask)
         hidden = self.mask is not None and not self.own_queries
         return u.masked_fill(~self.mask[:, None, :, None], 0.0) if hidden and self.mask is not None else u
 

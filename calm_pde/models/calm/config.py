@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.config import Config, Repeats
 from calm_pde.engine.kernel_features import Displacements, Weighting
@@ -131,6 +131,8 @@ class CalmConfig(ModelConfig):
             processor and reconstructs its input.
         detail: a path past the bottleneck for what is too fine for it; none in the paper.
         place: the decoder's end is told where a query lies, and how far from walls and boundary points; not so in the paper.
+        own_scale: groups of channels that are encoded relative to their own size in a sample's state, one scale a group, see
+            `OwnScale`: those of a velocity together, others alone. Empty in the paper.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input channels.
         spread: how the query points start, independent draws (the paper) or `even`, see `CalmLayer`.
         start: of filters and last maps: `drawn` (the paper), or scaled to `unit_variance` of every layer on the training data.
@@ -154,6 +156,7 @@ class CalmConfig(ModelConfig):
     detail: DetailConfig | None = None
     place: PlaceConfig | None = None
     task: Literal["rollout", "steady", "autoencoder"] = "rollout"
+    own_scale: tuple[tuple[NonNegativeInt, ...], ...] = ()
     node_type_width: PositiveInt = 4
     integrator: Literal["euler", "heun", "rk4"] = "euler"
     substeps: Repeats = 1
@@ -175,6 +178,12 @@ class CalmConfig(ModelConfig):
     @property
     def latent_channels(self) -> int:
         return self.encoder.channels[-1]
+
+    @property
+    def given_channels(self) -> int:
+        """Of what the encoder is given: the state, its scales, features of its points, what these are."""
+        kinds = self.node_type_width if self.node_types else 0
+        return self.in_channels + len(self.own_scale) + self.features + kinds
 
     @property
     def joined_channels(self) -> int:
@@ -222,6 +231,28 @@ class CalmConfig(ModelConfig):
                     f"{name} encodes true frames: out_channels must be {self.in_channels}, got {self.out_channels}"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _scales_fit(self) -> CalmConfig:
+        channels = [channel for group in self.own_scale for channel in group]
+        if not self.own_scale:
+            return self
+        if len(set(channels)) < len(channels) or not all(self.own_scale) or max(channels) >= self.in_channels:
+            raise ValueError(
+                f"own_scale: expected groups of the {self.in_channels} channels, counted from 0, each in one group at most, "
+                f"as [[0, 1], [2]], got {[list(group) for group in self.own_scale]}"
+            )
+        if self.task == "steady" or self.in_channels != self.out_channels:
+            raise ValueError("own_scale: answers get the scale of the same channel of the state; leave it out of other tasks")
+        if self.staged or self.consistency:
+            raise ValueError(
+                "own_scale: staged and consistency compare tokens of frames with scales of their own; leave one out"
+            )
+        return self
+
+    @property
+    def zero_stays(self) -> bool:
+        return bool(self.own_scale)
 
     @property
     def abilities(self) -> Abilities:

@@ -56,15 +56,15 @@ def predicted_peak(
     features = new(batch, num_points, config.features) if config.features else None
     parameters = new(batch, config.parameters) if config.parameters else None
     signals = new(batch, 1 + len(steps), config.signals) if config.signals else None
-    conditions = Known.of(Inputs(values, points, parameters=parameters, signals=signals))
+    told = Inputs(values, points, node_type=node_type, features=features, parameters=parameters, signals=signals)
 
     SCRATCH.clear()  # so that its buffers are counted, and not kept without data
     with LiveBytes() as live, torch.set_grad_enabled(training):
         encoder = _neighbors(empty.encoder, points, queries, batch)
-        given = empty.read(values, node_type, features)
+        given = empty.read(told)
         encoded, p = empty.encoder.convolve(given, points, None, None, encoder)
         z = encoded[:, 0] if known else encoded
-        zs = z[:, None] if empty.processor is None else empty.stepped(empty.processor, z, p, steps, conditions)
+        zs = z[:, None] if empty.processor is None else empty.stepped(empty.processor, z, p, steps, Known.of(told))
         decoder = _neighbors(empty.decoder, p, queries, batch)
         u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
         if empty.detail is not None:

@@ -22,6 +22,7 @@ from calm_pde.models.calm.learning.beside import latent_errors, losses_of, part_
 from calm_pde.models.calm.learning.start import start_at_unit_variance
 from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.offsets import QueryOffsets
+from calm_pde.models.calm.own_scale import OwnScale
 from calm_pde.models.calm.place import Place
 from calm_pde.models.calm.processor.modulator import Modulator
 from calm_pde.models.calm.processor.processor import Processor
@@ -34,7 +35,7 @@ from calm_pde.models.checks import (
     warn_outside_box,
 )
 from calm_pde.models.conditions import Known, check_conditions, check_prescribed, expanded
-from calm_pde.models.contract import Answer, Mesh, Model
+from calm_pde.models.contract import Answer, Mesh, Model, Reading
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
@@ -69,12 +70,12 @@ class CalmPDE(Model):
         prior = None if mesh is None else mesh_union(mesh, config.dim)
 
         self.node_types = None
-        channels = config.in_channels + config.features
+        self.own_scale = OwnScale(config.own_scale, config.in_channels) if config.own_scale else None
         if config.node_types:
             self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-            channels += config.node_type_width
 
         self.encoder = Hierarchy()
+        channels = config.given_channels
         for depth, out_channels in enumerate(config.encoder.channels):
             self.encoder.append(self._layer(config.encoder, depth, channels, out_channels, prior, generator))
             channels = out_channels
@@ -114,11 +115,10 @@ class CalmPDE(Model):
 
     def _detail(self, detail: DetailConfig, generator: torch.Generator) -> CalmLayer:
         """The decoder's last layer but for what it reads and how far it sees."""
-        given = self.config.in_channels + self.config.features + (self.config.node_type_width if self.config.node_types else 0)
         sees = EncoderConfig.model_construct(
             channels=(), receptive_field=(detail.receptive_field,), temperature=(detail.temperature,)
         )
-        return self._layer(sees, 0, given, detail.channels, None, generator)
+        return self._layer(sees, 0, self.config.given_channels, detail.channels, None, generator)
 
     def _layer(
         self,
@@ -153,6 +153,17 @@ class CalmPDE(Model):
             generator=generator,
         )
 
+    def reading(self) -> dict[str, Reading]:
+        """Features join what the first layer and the detail path read; their maps before filters answer as many channels."""
+        found = {"processor.modulator.expand.weight": Reading(0, ("parameters", "signals"))}
+        beside = Reading(self.config.in_channels + len(self.config.own_scale), ("features",))
+        for layer in ("encoder.0", "detail.read"):
+            mixed = beside._replace(written=0, silent=self.config.kernel == "distance")
+            found[f"{layer}.mix.weight"], found[f"{layer}.mix.bias"] = mixed, mixed._replace(axis=None)
+            found[f"{layer}.kernel.filters"] = found[f"{layer}.offsets.filters"] = beside
+            found[f"{layer}.kernel.log_temperature"] = beside._replace(axis=None, written=0)
+        return found
+
     @property
     def outermost(self) -> tuple[str, ...]:
         last = f"decoder.{len(self.decoder) - 1}.kernel.filters"
@@ -183,14 +194,14 @@ class CalmPDE(Model):
             node_type: (point) or (batch, point), codes of `config.node_types`.
             features: (batch, point, feature), of the points.
         """
+        given = Inputs(values, points, mask=mask, node_type=node_type, features=features)
         if neighbors is not None:
             self._check_rest("neighbors")
         if not seen_through():
             self._check_state(values, points, mask, node_type)
-            check_conditions(Inputs(values, points, mask=mask, features=features), self.config, ("features",))
+            check_conditions(given, self.config, ("features",))
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
-        read = self.read(values, node_type, features)
-        return self.encoder.convolve(read, points, None, mask, neighbors and neighbors.encoder)
+        return self.encoder.convolve(self.read(given), points, None, mask, neighbors and neighbors.encoder)
 
     def advance(
         self,
@@ -262,7 +273,8 @@ class CalmPDE(Model):
     ) -> Float[Tensor, "batch time query channel"]:
         """`decode` behind the door; given is one state for all frames, or one for each."""
         decoded = self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
-        return decoded if self.detail is None else self._joined(self.detail, decoded, queries, neighbors, given)
+        u = decoded if self.detail is None else self._joined(self.detail, decoded, queries, neighbors, given)
+        return u if self.own_scale is None or given is None else self.own_scale.put_on(u, given.values, given.mask)
 
     def _joined(
         self, detail: DetailPath, decoded: Tensor, queries: Tensor, neighbors: CalmNeighbors | None, given: Frames | None
@@ -270,7 +282,7 @@ class CalmPDE(Model):
         """What the decoder's last layer says, with what joins it there."""
         seen = placed = None
         if detail.read is not None and given is not None:
-            x = self.read(given.values, given.node_type, given.features)
+            x = self.read(given)
             seen, _ = detail.read.convolve(x, given.points, queries, given.mask, neighbors and neighbors.detail)
         if detail.place is not None:
             known = (None,) * 3 if given is None else (given.points, given.mask, given.node_type)
@@ -455,7 +467,7 @@ class CalmPDE(Model):
         if not seen_through():
             self._check_state(frames.values[:, 0], points, mask, frames.node_type)
             check_conditions(frames.start, self.config, ("features",))
-        return self.encoder.convolve(self.read(frames.values, frames.node_type, frames.features), points, None, mask)
+        return self.encoder.convolve(self.read(frames), points, None, mask)
 
     def at_points(self, zs: Tensor, p: Tensor, start: Inputs) -> Tensor:
         """The tokens zs (batch, time, token, channel), decoded at the points that the start is on; masked ones answer 0."""
@@ -463,15 +475,17 @@ class CalmPDE(Model):
         u = self.decode(zs, p, _unmasked(start.points, mask), start=start)
         return u if mask is None else u.masked_fill(~mask[:, None, :, None], 0.0)
 
-    def read(self, values: Tensor, node_type: Tensor | None, features: Tensor | None) -> Tensor:
-        """What the encoder reads of values (batch, point, channel) or (batch, time, point, channel), and beside them."""
-        parts = [values]
+    def read(self, given: Inputs | Frames) -> Tensor:
+        """What the encoder is given of values (batch, point, channel) or (batch, time, point, channel), and beside them."""
+        values, node_type, features = given.values, given.node_type, given.features
+        parts = [values if self.own_scale is None else self.own_scale.taken_off(values, given.mask)]
         if features is not None:
             parts.append(features if values.ndim == 3 else features[:, None])
         if self.node_types is not None and node_type is not None:
             kinds = self.node_types(node_type)
             parts.append(kinds[:, None] if kinds.ndim == 3 < values.ndim else kinds)
         if len(parts) == 1:
+            return parts[0]
             return values
         return torch.cat([part.expand(*values.shape[:-1], -1) for part in parts], dim=-1)
 
@@ -504,15 +518,18 @@ class CalmPDE(Model):
             raise self.refusal(asked, what, f"{fix}: its query points follow the state, by encoder.reach.")
 
     def _needs_start(self) -> bool:
-        return self.detail is not None and (self.detail.read is not None or self.detail.bounded)
+        joined = self.detail is not None and (self.detail.read is not None or self.detail.bounded)
+        return joined or self.own_scale is not None
 
     def _require_start(self, start: Inputs | None) -> None:
         if start is None and self._needs_start():
             of_path = "has a detail path (config.detail)"
             of_place = "is told how far the boundary is (config.place with node_types)"
+            of_scale = "puts the state's own scale on its answer (config.own_scale)"
+            why = of_path if self.config.detail else of_scale if self.config.own_scale else of_place
             raise InputError(
                 "start",
-                expected=f"the state that was encoded, since this model {of_path if self.config.detail else of_place}",
+                expected=f"the state that was encoded, since this model {why}",
                 got="none",
                 fix="Pass start=cp.Inputs(values, points), or call the model itself.",
             )

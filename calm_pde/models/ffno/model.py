@@ -10,14 +10,14 @@ from torch import nn
 from torch.nn.functional import pad
 
 from calm_pde.engine.precision import full_precision
-from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.contract import Abilities, Mesh, Reading
 from calm_pde.models.ffno.factorized_convolution import FactorizedBlock
 from calm_pde.models.ffno.practice import PRACTICE
 from calm_pde.models.ffno.presets import PRESETS
 from calm_pde.models.grid_recognition import GridGeometry, recognized_grid
 from calm_pde.models.latent_grid import LatentGridConfig, LatentGridModel
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import Stepwise
+from calm_pde.models.stepwise import BESIDE, Stepwise
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.spectral_convolution import field_of_modes
@@ -85,6 +85,9 @@ class FfnoOnGrid(Stepwise):
         self.head = linear(config.width, config.head_width, generator)
         self.last = linear(config.head_width, config.out_channels, generator)
 
+    def reading(self) -> dict[str, Reading]:
+        return {"lift.linear.weight": Reading(self.config.in_channels, BESIDE)}
+
     @property
     def outermost(self) -> tuple[str, ...]:
         return ("lift", "last")
@@ -95,7 +98,7 @@ class FfnoOnGrid(Stepwise):
         return GridGeometry(grid, self.lift.beside(grid.by_cell(points)[None]))
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: GridGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: GridGeometry
     ) -> Float[Tensor, "batch time point channel"]:
         grid = geometry.grid
         h = self.lift(grid.by_cell(states), geometry.beside).flatten(0, 1).unflatten(2, grid.shape)

@@ -9,12 +9,12 @@ from pydantic import NonNegativeInt, PositiveInt, model_validator
 from torch import nn
 from torch.nn.functional import gelu, pad
 
-from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.contract import Abilities, Mesh, Reading
 from calm_pde.models.fno.practice import PRACTICE
 from calm_pde.models.fno.presets import PRESETS
 from calm_pde.models.grid_recognition import GridGeometry, recognized_grid
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.fourier_layer import FourierLayer
 from calm_pde.nn.lift import Lift
 from calm_pde.nn.pointwise import channels_first, linear
@@ -82,6 +82,9 @@ class Fno(Stepwise):
         if config.paper_param_count and config.dim == 3:  # the original makes batch norms in 3-D and never calls them
             self.unused = nn.Parameter(torch.zeros(config.layers * 2 * width))
 
+    def reading(self) -> dict[str, Reading]:
+        return {"lift.linear.weight": Reading(self.config.in_channels, BESIDE)}
+
     @property
     def outermost(self) -> tuple[str, ...]:
         return ("lift", "last")
@@ -94,7 +97,7 @@ class Fno(Stepwise):
         return GridGeometry(grid, self.lift.beside(grid.by_cell(points)[None]))
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: GridGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: GridGeometry
     ) -> Float[Tensor, "batch time point channel"]:
         grid, far = geometry.grid, self.config.far_padding
         h = self.lift(grid.by_cell(states), geometry.beside).flatten(0, 1).unflatten(2, grid.shape)

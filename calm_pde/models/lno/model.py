@@ -8,13 +8,13 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import nn
 
-from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.contract import Abilities, Mesh, Reading
 from calm_pde.models.lno.physics_attention import Modes, PhysicsAttention, ResidualMLP, decoded, encoded
 from calm_pde.models.lno.practice import PRACTICE
 from calm_pde.models.lno.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.transformer import TransformerBlock
 from calm_pde.types import Float, Tensor
 
@@ -87,6 +87,9 @@ class Lno(Stepwise):
         if config.start == "spread":
             self.attention.spread(generator)
 
+    def reading(self) -> dict[str, Reading]:
+        return {"branch.first.weight": Reading(self.config.in_channels, BESIDE)}
+
     @property
     def outermost(self) -> tuple[str, ...]:
         return ("attention.trunk.first", "branch.first", "head.last")
@@ -97,7 +100,7 @@ class Lno(Stepwise):
         return LnoGeometry(modes, self.node_types.beside(points, node_type)[:, None], mask)
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: LnoGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: LnoGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         states = states.to(geometry.known.dtype)  # under autocast an answer that comes back is narrow
         if geometry.mask is not None:

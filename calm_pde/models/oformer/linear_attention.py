@@ -154,10 +154,10 @@ class GatedMLP(nn.Module):
 
 
 def near_identity(layer: nn.Linear, generator: torch.Generator | None) -> None:
-    """Each square block of rows becomes (Q + I)/width with Q a random orthogonal matrix."""
-    width = layer.in_features
+    """Each square block of rows becomes (Q + I)/width with Q a random orthogonal matrix; what is read beside stays as drawn."""
+    width = min(layer.weight.shape)
     with torch.no_grad():
         for first in range(0, len(layer.weight), width):
-            block = layer.weight[first : first + width]
+            block = layer.weight[first : first + width, :width]
             nn.init.orthogonal_(block, gain=1 / width, generator=generator)
             block += torch.eye(width) / width

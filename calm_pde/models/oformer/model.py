@@ -11,7 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Mesh, Model
+from calm_pde.models.contract import Abilities, Mesh, Model, Reading
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.oformer.linear_attention import Attention, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
@@ -19,7 +19,7 @@ from calm_pde.models.oformer.practice import PRACTICE
 from calm_pde.models.oformer.presets import PRESETS
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import StepwiseConfig, beside, whole_frames
+from calm_pde.models.stepwise import BESIDE, STEP, StepwiseConfig, beside, whole_frames
 from calm_pde.records.inputs import Conditions, Inputs
 from calm_pde.types import Tensor
 
@@ -112,6 +112,13 @@ class OFormer(Model):
         generator = torch.Generator().manual_seed(seed)
         self.encoder = Encoder(config, generator)
         self.decoder = Decoder(config, generator)
+
+    def reading(self) -> dict[str, Reading]:
+        found = {"encoder.lift.0.weight": Reading(self.config.in_channels, BESIDE)}
+        for name, weight in self.decoder.propagators.named_parameters():
+            if name.endswith(".mlp.0.weight"):
+                found[f"decoder.propagators.{name}"] = Reading(weight.shape[1] - self.config.told_channels, STEP)
+        return found
 
     @property
     def outermost(self) -> tuple[str, ...]:

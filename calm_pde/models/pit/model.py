@@ -14,14 +14,14 @@ from torch.nn.functional import gelu
 from calm_pde.engine.precision import full_precision
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
-from calm_pde.models.contract import Abilities, Mesh
+from calm_pde.models.contract import Abilities, Mesh, Reading
 from calm_pde.models.doors import mesh_union
 from calm_pde.models.pit.position_attention import Near, PositionAttention, attended, near
 from calm_pde.models.pit.practice import PRACTICE
 from calm_pde.models.pit.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import Stepwise, StepwiseConfig
+from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.pointwise import linear
 from calm_pde.nn.query_points import query_start
 from calm_pde.types import Float, Tensor
@@ -120,6 +120,9 @@ class Pit(Stepwise):
         self.back = PositionAttention(heads, generator)
         self.project = perceptron(heads * width, width, config.out_channels, generator)
 
+    def reading(self) -> dict[str, Reading]:
+        return {"lift.0.weight": Reading(self.config.in_channels, BESIDE, repeats=self.config.heads)}
+
     @property
     def outermost(self) -> tuple[str, ...]:
         return ("lift.0", "project.2")
@@ -150,7 +153,7 @@ class Pit(Stepwise):
         )
 
     def step(
-        self, states: Float[Tensor, "batch time point channel"], geometry: PitGeometry
+        self, states: Float[Tensor, "batch time point given"], geometry: PitGeometry
     ) -> Float[Tensor, "batch time query channel"]:
         states = states.to(self.latent.dtype)  # under autocast an answer that comes back is narrow, coordinates are not
         if geometry.mask is not None:

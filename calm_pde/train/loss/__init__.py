@@ -13,7 +13,7 @@ from calm_pde.metrics.relative_l2 import relative_l2_loss
 from calm_pde.records.batch import Batch
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.loss.pairs import pairs_of
-from calm_pde.types import Float, Tensor
+from calm_pde.types import Bool, Float, Tensor
 
 
 class Loss:
@@ -35,15 +35,25 @@ class Loss:
         predicted: Float[Tensor, "batch time point channel"],
         wanted: Float[Tensor, "batch time point channel"],
         batch: Batch,
+        known: Bool[Tensor, "batch time point channel"] | None = None,
     ) -> Float[Tensor, "batch"]:
-        """Of windows on the points of a batch, which neighbors are found on wherever a random offset puts them."""
+        """Of windows on the points of a batch, which neighbors are found on wherever a random offset puts them.
+
+        Args:
+            known: what is prescribed and not predicted. It has no error, and no part in the norm of the truth; in gradients,
+                which take it and a neighbor together, it is as true as it is in the answer.
+        """
         weights = None if self.weights is None else self.weights.to(predicted)
         if self.zero is not None:
             zero = self.zero.to(predicted)
             predicted, wanted = predicted + zero, wanted + zero
-        losses = relative_l2_loss(predicted, wanted, batch.mask, self.spacetime, weights)
+        found, sought = predicted, wanted
+        if known is not None:
+            found, sought = predicted.masked_fill(known, 0.0), wanted.masked_fill(known, 0.0)
+        losses = relative_l2_loss(found, sought, batch.mask, self.spacetime, weights)
         if not self.gradients:
             return losses
+        predicted = predicted if known is None else torch.where(known, wanted, predicted)
         meshes = pairs_of(batch.points, batch.mask, self.periodic)
         return losses + self.gradients * relative_h1_loss(predicted, wanted, meshes, batch.mask, self.spacetime, weights)
 

@@ -30,7 +30,7 @@ def test_many_steps_at_once_are_steps_alone(make: Any, kinds: tuple[int, ...], c
     generator = torch.Generator().manual_seed(0)
     for weight in model.parameters():  # those that start at zero hide what they weigh
         weight.data += 0.1 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
-    values, points, mask, node_type = frames
+    values, points, mask, node_type = frames[:4]
     found = model.following(values, points, mask, node_type)
     for place in range(len(values)):
         (mine, where, *_), told = alone(frames, place)

@@ -29,7 +29,7 @@ def start_at_unit_variance(model: CalmPDE, given: Inputs) -> None:
     model.eval()  # nothing is dropped
     mask = given.mask
     points = given.points if mask is None else given.points.masked_fill(~mask[..., None], 0.0)
-    z, p = _scaled(model.encoder, model.read(given.values, given.node_type, given.features), points, mask=mask)
+    z, p = _scaled(model.encoder, model.read(given), points, mask=mask)
     if model.processor is not None:
         factor = CHANGE / float(model.processor(z, p).std())
         for parameter in model.processor.to_out.parameters():
