@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
 import numpy as np
 
@@ -122,6 +122,8 @@ class Arrays(Reader):
     points (point, dim) or (sample, point, dim); fields (sample, time, point, channel); times (time,); optionally cells,
     node_type, features, parameters, split.
     """
+
+    endings: ClassVar[tuple[str, ...]] = (".npz", ".npy")
 
     names: tuple[str, ...] = ()
     """Of the channels."""

@@ -11,7 +11,7 @@ FEWEST_EPOCHS = 20
 VALIDATIONS = 12
 
 
-def steps_within(minutes: float, seconds: Sequence[float], validation: float, fewest: int = 0) -> list[int]:
+def steps_within(minutes: float | int, seconds: Sequence[float], validation: float, fewest: int = 0) -> list[int]:
     """Steps of each stage, from the seconds that one takes: the same time for each stage, and at least `fewest` in all."""
     count = len(seconds)
     time_left = max(0.0, 60 * minutes - VALIDATIONS * validation)
