@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from calm_pde.surrogate.evaluate import evaluate
     from calm_pde.surrogate.predict import predict
     from calm_pde.train.fit import Run, fit
+    from calm_pde.train.rule.own import recipe_for
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "from_arrays",
     "generate",
     "predict",
+    "recipe_for",
     "write_report",
 ]
 
@@ -77,6 +79,7 @@ _ROOMS = {
     "from_arrays": "data.arrays",
     "generate": "data.generate",
     "predict": "surrogate.predict",
+    "recipe_for": "train.rule.own",
     "write_report": "report.page",
 }
 

@@ -16,6 +16,7 @@ from calm_pde.cli.convert import Output, convert
 from calm_pde.cli.demo import demo
 from calm_pde.cli.evaluate import evaluate
 from calm_pde.cli.generate import Generation, generate_data
+from calm_pde.cli.init import init
 from calm_pde.cli.models import models
 from calm_pde.cli.predict import predict
 from calm_pde.cli.report import report
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "check": check,
     "demo": demo,
     "evaluate": evaluate,
+    "init": init,
     "models": models,
     "predict": predict,
     "report": report,

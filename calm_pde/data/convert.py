@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from calm_pde.config import suggestion
@@ -12,7 +13,7 @@ from calm_pde.data.readers import READERS
 from calm_pde.data.readers.base import Reader
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
-from calm_pde.errors import InputError
+from calm_pde.errors import FileError, InputError
 from calm_pde.records.trajectory import Source
 
 
@@ -53,3 +54,15 @@ def _source(reader: Reader | Source | str, options: dict[str, Any]) -> Source:
             ", ".join(options), expected="options beside the name of a reader", got="a reader", fix="Put them into it."
         )
     return reader if isinstance(reader, Source) else reader.source()
+
+
+def reader_of(path: Path) -> str:
+    """The kind of reader that takes a file or folder by its name."""
+    if not path.exists():
+        raise FileError(path, "there is no such file or folder", fix="Check the path.")
+    found = [name for name, reader in READERS.items() if reader.takes(path)]
+    if len(found) != 1:
+        problem = f"is taken by several readers: {', '.join(found)}" if found else "is taken by no reader by its name"
+        fix = f"Say which with --reader: {', '.join(READERS)}."
+        raise FileError(path, problem, fix=fix)
+    return found[0]

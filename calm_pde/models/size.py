@@ -110,7 +110,7 @@ class _WithoutData(TorchFunctionMode):
 
 def check_memory(config: ModelConfig) -> None:
     """Refuse a model whose parameters alone cannot be trained in this machine's memory, before any of them is made."""
-    count, there = predicted_parameters(config), _machine_bytes()
+    count, there = predicted_parameters(config), machine_bytes()
     taken = TRAINED_BYTES * count.numbers
     if there is not None and taken > there:
         raise ConfigError(
@@ -148,7 +148,7 @@ def oversized(model: Model, num_points: int) -> str | None:
     )
 
 
-def _machine_bytes() -> int | None:
+def machine_bytes() -> int | None:
     """All memory of this machine; None where the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -6,15 +6,20 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from calm_pde.config import Config, Seed, merged, suggestion, yaml_mapping, yaml_text, yaml_value
 from calm_pde.data.dataset import Dataset
 from calm_pde.errors import ConfigError
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.records.description import Description
+from calm_pde.surrogate.parent import KeptStatistics
+from calm_pde.train.loggers import LoggerName
 from calm_pde.train.optimizers import OptimizerName
 from calm_pde.train.rates import RateSchedule
+
+DATA_FILES = (".h5", ".hdf5")
+"""How names of data files end."""
 
 
 class GenerateConfig(Config):
@@ -145,10 +150,29 @@ class TrainConfig(Config):
     """Checkpoints kept beside the weights that were best."""
     check_memory: bool = True
     """Whether a model whose parameters alone do not fit this machine's memory is refused before it is built."""
-    tensorboard: bool = False
-    """Also write the metrics for TensorBoard, to RUN/tensorboard (needs the `tb` extra)."""
+    log: tuple[LoggerName, ...] = ()
+    """Where losses and validation errors go beside the record of the run: tensorboard (to RUN/tensorboard), mlflow, wandb; each
+    needs its extra."""
     on_nan: Literal["stop", "skip"] = "stop"
     """What to do with a loss or gradient that is not finite."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, data: Any) -> Any:
+        """Recipes said `tensorboard: true` for what is `log: [tensorboard]` now."""
+        if not isinstance(data, dict) or not isinstance(data.get("tensorboard"), bool):
+            return data
+        rest = {name: value for name, value in data.items() if name != "tensorboard"}
+        return rest | {"log": ["tensorboard", *rest.get("log", ())]} if data["tensorboard"] else rest
+
+
+class ParentConfig(Config):
+    """A run that a training goes on from: its architecture and its weights."""
+
+    run: Path
+    """The run folder, or a surrogate folder."""
+    statistics: KeptStatistics = "old"
+    """By whose mean and deviation fields are normalized: the parent's, as its weights know them, or those of the new data."""
 
 
 class Recipe(Config):
@@ -156,6 +180,10 @@ class Recipe(Config):
 
     name: str
     data: DataConfig
+    parent: ParentConfig | None = None
+    """What it is fine-tuned from; the learning rate is the recipe's."""
+    minutes: PositiveFloat | None = None
+    """How long a training takes: epochs are chosen from the seconds of a few steps, and RUN/recipe.yaml tells them."""
     model: dict[str, Any] = Field(default_factory=lambda: {"kind": OURS})
     """`kind` and `preset`, and whatever differs from the preset."""
     train: TrainConfig = TrainConfig()
@@ -167,10 +195,12 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
-    """A shipped recipe by name, or a YAML file, with changes laid over it."""
-    content = _content(name)
+    """A shipped recipe by name, a YAML file, or a data file, of which the rule makes one; with changes laid over it."""
+    own = Path(name).suffix in DATA_FILES
+    content = {"data": {"file": name}} if own else _content(name)
     try:
-        return Recipe.model_validate(merged({"name": Path(name).stem if _is_file(name) else name} | content, changes or {}))
+        stem = Path(name).stem if own or _is_file(name) else name
+        return Recipe.model_validate(merged({"name": stem} | content, changes or {}))
     except ConfigError as error:
         raise ConfigError(f"recipe {name}: {error}") from None
 
@@ -185,7 +215,11 @@ def _content(name: str, likenesses: tuple[str, ...] = ()) -> dict[str, Any]:
     elif name in recipe_names():
         text = _shipped().joinpath(f"{name}.yaml").read_text()
     else:
-        raise ConfigError(f"recipe: there is no {name!r}. {suggestion(name, recipe_names())} A file of your own ends in .yaml.")
+        of_data = f" For a recipe of data: calm init {name}." if path.exists() else ""
+        raise ConfigError(
+            f"recipe: there is no {name!r}. {suggestion(name, recipe_names())} A recipe of your own ends in .yaml, a data file "
+            f"in .h5.{of_data}"
+        )
     content = yaml_mapping(text, path, "data, model and train")
     like = content.pop("like", None)
     if like is None:

@@ -14,11 +14,13 @@ from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder
 from calm_pde.files.locks import held
 from calm_pde.progress import SILENT
+from calm_pde.surrogate.parent import KeptStatistics
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import Recipe, load_recipe
 from calm_pde.train.loop import Trainer
 from calm_pde.train.making import make_missing
 from calm_pde.train.record import read_record
+from calm_pde.train.rule.own import fine_tuned, settled
 from calm_pde.train.show import Show
 
 Resume = Literal["auto", "never", "force"]
@@ -65,22 +67,34 @@ def fit(
     out: str | os.PathLike[str] | None = None,
     *,
     changes: dict[str, Any] | None = None,
+    minutes: float | int | None = None,
+    parent: str | os.PathLike[str] | None = None,
+    statistics: KeptStatistics = "old",
     resume: Resume = "auto",
     console: Console | None = None,
 ) -> Run:
-    """Train a surrogate from a recipe; a data file that is missing is made first where the recipe tells how.
+    """Train a surrogate from a recipe, or on a data file of your own by a rule; a data file that is missing is made first where
+    the recipe tells how.
 
-    Interrupted, the same call goes on where it was, and a finished run is not trained again.
+    Interrupted, the same call goes on where it was, and a finished run is not trained again. What a recipe leaves to the rule
+    (docs/own_data.md) is settled at the first start and stands in RUN/recipe.yaml.
 
     Args:
-        recipe: the name of a shipped one, a YAML file, or the recipe itself.
-        out: the run folder; by default runs/RECIPE.
+        recipe: the name of a shipped one, a YAML file, a data file, or the recipe itself.
+        out: the run folder; by default runs/RECIPE, or runs/FILE.
         changes: laid over the recipe, nested: `{"data": {"file": "ns.h5"}, "train": {"epochs": 50}}`.
+        minutes: how long it is to take here, instead of the recipe's epochs.
+        parent: the folder of a run or a surrogate that it goes on from, with its architecture and weights, at a tenth of the
+            recipe's learning rate unless `changes` say another.
+        statistics: of a training with a parent, whose mean and deviation normalize the fields: the old, the parent's, or the
+            new of these data.
         resume: auto: go on where the run folder left off; force: also with other settings; never: refuse a folder that has a
             run.
         console: where to tell of the progress; by default nothing is said.
     """
-    found = _changed(recipe, changes or {})
+    found = _changed(recipe, (changes or {}) | ({} if minutes is None else {"minutes": minutes}))
+    if parent is not None:
+        found = fine_tuned(found, parent, statistics, "learning_rate" in (changes or {}).get("train", {}))
     run, console = Path(out) if out is not None else Path("runs") / found.name, console or SILENT
     if resume == "never" and (run / "checkpoints").exists():
         raise CalmError(f"{run}: holds a run already. Name another with --out, or let it go on with --resume auto.")
@@ -89,7 +103,7 @@ def fit(
     show = Show(console)
     try:
         with held(run):
-            Trainer(found, run, show, force=resume == "force").fit()
+            Trainer(settled(found, run, console), run, show, force=resume == "force").fit()
     finally:
         show.close()
     return Run(run)
@@ -97,5 +111,5 @@ def fit(
 
 def _changed(recipe: str | os.PathLike[str] | Recipe, changes: dict[str, Any]) -> Recipe:
     if isinstance(recipe, Recipe):
-        return Recipe.model_validate(merged(recipe.model_dump(), changes)) if changes else recipe
+        return Recipe.model_validate(merged(recipe.model_dump(exclude_unset=True), changes)) if changes else recipe
     return load_recipe(os.fspath(recipe), changes)

@@ -28,6 +28,7 @@ from calm_pde.models.size import check_memory, oversized
 from calm_pde.origin import origin
 from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Frames
+from calm_pde.surrogate.parent import Parent
 from calm_pde.surrogate.surrogate import Surrogate, card_of, load_weights
 from calm_pde.threads import threads
 from calm_pde.train.checkpoint import Checkpoint, Position, checkpoint_path, load_newest, restore_random, save
@@ -43,7 +44,9 @@ from calm_pde.train.signals import StopSignals, deaf_children
 from calm_pde.train.stages import freeze
 from calm_pde.types import Tensor
 
-_HARMLESS = {"workers", "save_every", "save_epochs", "keep", "check_memory", "tensorboard"}  # settings that change no number
+_HARMLESS = {"workers", "save_every", "save_epochs", "keep", "check_memory", "log"}  # settings that change no number
+PARENT = "parent"
+"""Of the folder in a run that keeps what it was begun from."""
 
 
 class Interrupted(TrainingError):
@@ -76,6 +79,7 @@ class Trainer:
             options["conditions"] = data.conditions
         self.data = Dataset(data.file, "train", **options)
         self.held = Dataset(self.data.file, "validation", **options) if self.config.validation else None
+        self.parent = self._parent()
         self.surrogate = self._surrogate()
         told = [name for names in self.surrogate.conditions.values() for name in names]
         self.augmentation = Augmentation(self.data.description, told) if self.config.augment == "symmetries" else None
@@ -83,7 +87,7 @@ class Trainer:
         if self.config.precision == "float64":
             self.model.double()
         self.model.to(self.processes.device)
-        if self.model.config.abilities.starts_by_data:
+        if self.model.config.abilities.starts_by_data and self.parent is None:
             self.model.start_by(self.surrogate.translator.inputs(next(self._training_batches()), self.surrogate.dtype))
         self.schedule = Schedule(self.config, self.model.config, self.data.num_frames, self.data.even)
         self.objective = Objective(self.surrogate, self.config, self.schedule)
@@ -120,6 +124,8 @@ class Trainer:
         with threads(self.config.threads):
             self.show.begin(self)
             self._begun = self.clock()
+            if self.parent is not None and self.position.step == 0:
+                self._begin_from(self.parent)
             with self._signals:
                 while self.position.epoch < self.config.epochs:
                     self._epoch()
@@ -127,6 +133,19 @@ class Trainer:
         self.show.end(self)
         self.processes.close()
         return self.run / "surrogate"
+
+    def _begin_from(self, parent: Parent) -> None:
+        """A copy for later starts; and the parent itself is kept as long as no epoch is better."""
+        if self.processes.first:
+            parent.surrogate.save(self.run / PARENT)
+        if self.held is None or not self.schedule.selects(0):
+            return
+        error = self.validate()
+        self.show.tell(f"validation error at the start: {error:.4f}")
+        if error < self.position.best:
+            self.position.best, self.position.best_epoch = error, 0
+            self.best = self._kept_weights()
+            self._export()
 
     def _epoch(self) -> None:
         position, config = self.position, self.config
@@ -322,6 +341,16 @@ class Trainer:
             "Lower train.learning_rate, set train.gradient_clip, or train.on_nan=skip."
         )
 
+    def _parent(self) -> Parent | None:
+        """What the training goes on from, as it was when it began."""
+        wanted, kept = self.recipe.parent, self.run / PARENT
+        if wanted is None:
+            return None
+        parent = Parent(kept if kept.exists() else wanted.run)
+        parent.path = wanted.run
+        parent.check(self.data.description)
+        return parent
+
     def _surrogate(self) -> Surrogate:
         recipe = self.recipe
         config = model_config(recipe, self.data)
@@ -341,6 +370,12 @@ class Trainer:
         too_large = oversized(model, int(self.data.file.num_points[self.data.indices].min()))
         if too_large:
             self.show.warn(too_large)
+        if self.parent is not None and recipe.parent is not None:
+            for doubt in self.parent.doubts(card, recipe.parent.statistics):
+                self.show.warn(f"parent: {doubt}")
+            self.show.tell(f"from {self.parent.path}, with {recipe.parent.statistics} statistics")
+            card = self.parent.card(card, recipe.parent.statistics)
+            self.parent.give_weights(model)
         return Surrogate(model, card)
 
     def _settings(self) -> dict[str, Any]:
@@ -349,7 +384,9 @@ class Trainer:
         data = self.recipe.data.model_dump(include={"frame_stride", "normalize_features"}) | {"fields": list(self.data.fields)}
         if isinstance(self.recipe.data.conditions, tuple):
             data["conditions"] = sorted(self.recipe.data.conditions)
-        return {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": train}
+        found = {"data": data | {"fingerprint": self.data.file.fingerprint}, "model": self.surrogate.card.model, "train": train}
+        told = self.surrogate.card.provenance.get("parent")
+        return found if told is None else found | {"parent": {name: told[name] for name in ("weights", "statistics")}}
 
     def _as_of_now(self, settings: dict[str, Any]) -> dict[str, Any]:
         """The settings of a checkpoint, with those that it did not know yet at what they are by default."""

@@ -1,18 +1,19 @@
-"""What a user sees of a training: a bar on a terminal, one line per epoch elsewhere, and TensorBoard where asked for."""
+"""What a user sees of a training: a bar on a terminal or in a notebook, one line per epoch elsewhere; and its loggers."""
 
 from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from calm_pde.errors import ConfigError
 from calm_pde.models.live_bytes import LiveBytes, process_bytes
 from calm_pde.models.size import num_parameters
+from calm_pde.train.loggers import LOGGERS
+from calm_pde.train.loggers.logger import Logger
 from calm_pde.train.stages import freeze
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Show:
         self._task = None
         self._start = self._epoch_start = time.perf_counter()
         self._windows = 0
-        self._board: Any = None
+        self._loggers: list[Logger] = []
+        self._finished = False
 
     def begin(self, trainer: Trainer) -> None:
         if not trainer.processes.first:
@@ -45,8 +47,10 @@ class Show:
         words.append(f"at most {(counted if known is None else known) / 2**20:.0f} MiB a step")
         words.append(f"about {_duration(seconds)}")
         self._say(", ".join(words))
-        if config.tensorboard and trainer.processes.first:
-            self._board = _board(trainer)
+        if trainer.processes.first:
+            settings = trainer.recipe.model_dump(mode="json")
+            for name in dict.fromkeys(config.log):
+                self._loggers.append(LOGGERS[name](trainer.run, trainer.recipe.name, settings, trainer.position.step))
         self.start_bar(trainer)
 
     def start_bar(self, trainer: Trainer) -> None:
@@ -60,9 +64,7 @@ class Show:
 
     def step(self, trainer: Trainer, loss: float) -> None:
         self._windows += trainer.config.batch_size
-        if self._board is not None:
-            self._board.add_scalar("loss", loss, trainer.position.step)
-            self._board.add_scalar("learning rate", trainer.optimizer.rate, trainer.position.step)
+        self._log(trainer, {"loss": loss, "learning rate": trainer.optimizer.rate})
         if self._bar is not None and self._task is not None:
             rate = self._windows / max(1e-9, time.perf_counter() - self._start)
             best = trainer.position.best
@@ -72,8 +74,8 @@ class Show:
 
     def epoch(self, trainer: Trainer, losses: list[float], error: float | None) -> None:
         now = time.perf_counter()
-        if self._board is not None and error is not None:
-            self._board.add_scalar("validation", error, trainer.position.step)
+        if error is not None:
+            self._log(trainer, {"validation": error})
         if self._bar is None:
             done, epochs = trainer.position.epoch, trainer.config.epochs
             mean = f"{sum(losses) / len(losses):.4f}" if losses else "–"
@@ -88,6 +90,7 @@ class Show:
         self._epoch_start = now
 
     def end(self, trainer: Trainer) -> None:
+        self._finished = True
         self.close()
         best = trainer.position
         words = f"best validation error {best.best:.4f} after epoch {best.best_epoch}; " if trainer.best else ""
@@ -96,16 +99,22 @@ class Show:
     def resumed(self, trainer: Trainer) -> None:
         self._say(f"going on from step {trainer.position.step} of {trainer.num_steps} in {trainer.run}")
 
+    def tell(self, text: str) -> None:
+        self._say(text)
+
     def warn(self, text: str) -> None:
         self._say(f"warning: {text}")
 
     def close(self) -> None:
-        if self._board is not None:
-            self._board.close()
-            self._board = None
+        while self._loggers:
+            self._loggers.pop().close(self._finished)
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _log(self, trainer: Trainer, values: dict[str, float]) -> None:
+        for logger in self._loggers:
+            logger.add(values, trainer.position.step)
 
     def _say(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)
@@ -141,14 +150,6 @@ def _tried(trainer: Trainer, epoch: int, count: bool) -> tuple[float, int]:
 
 def _words(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _board(trainer: Trainer) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ConfigError("train.tensorboard: TensorBoard is not installed. Run: pip install 'calm-pde[tb]'") from error
-    return SummaryWriter(str(trainer.run / "tensorboard"), purge_step=trainer.position.step)
 
 
 def _duration(seconds: float) -> str:

@@ -105,7 +105,7 @@ def test_parts_that_repeat_in_two_ways_are_refused():
 
 def test_small_parts_without_end_are_refused_too(monkeypatch):
     """That fit the memory of a large machine, and are built for hours all the same."""
-    monkeypatch.setattr(module, "_machine_bytes", lambda: 2**60)
+    monkeypatch.setattr(module, "machine_bytes", lambda: 2**60)
     with pytest.raises(ConfigError, match=r"parameters are in [\d,]+ tensors, and building more than 100,000 takes minutes"):
         check_memory(changed("pit", "blocks", number=10**6))
 

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
 import numpy as np
 
@@ -186,6 +186,8 @@ class Arrays(Reader):
     signals/NAME (sample, time), the latter with signal_times/NAME (knot,) where its knots are not the times; names with a
     slash are names of arrays in an .npz file, and files in folders.
     """
+
+    endings: ClassVar[tuple[str, ...]] = (".npz", ".npy")
 
     names: tuple[str, ...] = ()
     """Of the channels."""

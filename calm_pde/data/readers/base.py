@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import tyro
 from pydantic import PositiveInt
@@ -36,6 +36,9 @@ class Reader(Config, ABC):
     path: tyro.conf.Positional[Path]
     """The published file, or the folder that holds its files."""
 
+    endings: ClassVar[tuple[str, ...]] = ()
+    """How names of its files end, or of the files in its folder, where they tell the kind."""
+
     @abstractmethod
     def source(self) -> Source:
         """The description at once, the trajectories lazily, one in memory at a time."""
@@ -43,6 +46,12 @@ class Reader(Config, ABC):
     def surveyed(self, progress: Callable[[int, int], None]) -> Source:
         """As `source`; a reader that must look into many files first tells how many it has looked into, and of how many."""
         return self.source()
+
+    @classmethod
+    def takes(cls, path: Path) -> bool:
+        """Whether a file, or the files of a folder, look by their names as if they were of this kind."""
+        names = [*path.glob("*"), *path.glob("*/*")] if path.is_dir() else [path]
+        return any(name.suffix.lower() in cls.endings for name in names)
 
 
 class PublishedReader(Reader):

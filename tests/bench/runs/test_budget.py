@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calm_pde.bench.runs import budget
-from calm_pde.bench.runs.budget import FEWEST_EPOCHS, VALIDATIONS, allowance, allowance_of, epochs_of, stage_steps
+from calm_pde.bench.runs.budget import allowance, allowance_of, stage_steps
 from calm_pde.bench.runs.trials import Length, trials
 from calm_pde.errors import CalmError
 from calm_pde.models.calm import CalmConfig
 from calm_pde.train.config import TrainConfig
 from calm_pde.train.curriculum import self_fed
+from calm_pde.train.length import probes
+from calm_pde.train.length.steps import VALIDATIONS
 from calm_pde.train.schedule import Schedule
 from tests.bench.campaigns import SUITE, suite
 
@@ -47,21 +48,10 @@ def test_three_minutes_in_numbers():
     assert stage_steps(Length(), [2.0], 9.0) == []
 
 
-@given(steps=st.lists(st.integers(1, 5000), min_size=1, max_size=2), whole=st.integers(1, 3000))
-def test_epochs_give_the_steps_and_not_many_more(steps, whole):
-    counts, per_epoch = epochs_of(steps, whole)
-    assert 1 <= per_epoch <= whole
-    for wanted, count in zip(steps, counts, strict=True):
-        assert wanted <= count * per_epoch < wanted + per_epoch
-        assert count >= min(FEWEST_EPOCHS, wanted)
-        assert (count - 1) * per_epoch * FEWEST_EPOCHS < wanted * FEWEST_EPOCHS
-    assert per_epoch == whole or (per_epoch + 1) * FEWEST_EPOCHS > min(steps)  # as long as the curriculum allows
-
-
 def told_times(monkeypatch: pytest.MonkeyPatch, model: str, seconds, **changes):
     """An allowance with step times that are told, not taken."""
-    monkeypatch.setattr(budget, "_seconds_of_step", seconds)
-    monkeypatch.setattr(budget, "_seconds_of_validation", lambda _: 0.0)
+    monkeypatch.setattr(probes, "seconds_of_step", seconds)
+    monkeypatch.setattr(probes, "seconds_of_validation", lambda _: 0.0)
     chosen = [trial for trial in trials(suite(**changes), Path("out")) if trial.model == model]
     return allowance(chosen[0])
 

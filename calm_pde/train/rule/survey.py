@@ -1,0 +1,144 @@
+"""What the rule needs to know of a data set, from its description and a few trajectories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
+
+from calm_pde.data.augment import Augmentation
+from calm_pde.data.dataset import Dataset
+from calm_pde.data.statistics import Moments
+from calm_pde.data.windows import Window
+from calm_pde.errors import CalmError, ConfigError
+from calm_pde.records.description import Description
+
+MOST_FRAMES = 60
+"""Of a trajectory; with more of them every second, third, … is taken, since a model is asked between frames too."""
+_LOOKED_AT = 48  # trajectories, spread over the split
+_GRADED = 10.0  # a mesh whose wide spacings are this many times its narrow ones is graded
+_QUANTILES = (0.05, 0.95)  # narrow and wide: quantiles of the distance to the nearest point
+_OF_A_RANGE = 0.02  # features whose deviation at a point is less than this share of all they do are told apart point by point
+
+Layout = Literal["alike everywhere", "grid", "mesh", "graded mesh"]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A training split as the rule sees it.
+
+    Args:
+        layout: `alike everywhere`: an equation without a place of its own in a periodic box, declared by a translation; a
+            `grid` that fills its box; a `mesh` or cloud; a `graded mesh`, much finer in some places than in others.
+        fewest, usual, most: points of a sample.
+        frames: that are taken, with `stride`.
+        moves: whether declared symmetries can move windows.
+        idle: fields that are one number everywhere.
+        still: fields that do not change in time in any trajectory that was looked at.
+        by_point: whether features differ by little of their range at each point.
+    """
+
+    description: Description
+    layout: Layout
+    trajectories: int
+    fewest: int
+    usual: int
+    most: int
+    stride: int
+    frames: int
+    moves: bool
+    idle: tuple[str, ...]
+    still: tuple[str, ...]
+    by_point: bool
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of those to learn."""
+        return tuple(name for name in self.description.field_names if name not in self.idle)
+
+
+def survey(dataset: Dataset, keep_stride: bool = False) -> Survey:
+    """Look at a training split; its numbers are read from a few trajectories alone.
+
+    Args:
+        keep_stride: whether its frames are taken as they are, however many.
+    """
+    described = dataset.description
+    sizes = dataset.file.num_points[dataset.indices]
+    idle, still, by_point = _values(dataset)
+    if len(idle) == len(described.fields):
+        raise ConfigError(f"{dataset.file.path}: every field is one number everywhere: there is nothing to learn.")
+    every = 1 if keep_stride else max(1, -(-(len(described.times) - 1) // (MOST_FRAMES - 1)))
+    return Survey(
+        description=described,
+        layout=_layout(dataset),
+        trajectories=len(dataset),
+        fewest=int(sizes.min()),
+        usual=int(np.median(sizes)),
+        most=int(sizes.max()),
+        stride=dataset.frame_stride * every,
+        frames=len(described.times[::every]),
+        moves=_moves(described.of([name for name in described.field_names if name not in idle])),
+        idle=idle,
+        still=still,
+        by_point=by_point,
+    )
+
+
+def _layout(dataset: Dataset) -> Layout:
+    described = dataset.description
+    if all(described.periodic) and any(symmetry.any_multiple for symmetry in described.symmetries):
+        return "alike everywhere"
+    points = (dataset[0]["points"] if dataset.points is None else dataset.points).double().numpy()
+    if len(points) < 2:
+        return "mesh"
+    narrow, wide = np.quantile(cKDTree(points).query(points, k=2)[0][:, 1], _QUANTILES)
+    if wide > _GRADED * narrow:
+        return "graded mesh"
+    return "grid" if _fills_its_box(points) else "mesh"
+
+
+def _fills_its_box(points: np.ndarray) -> bool:
+    """Whether points are all combinations of one coordinate per axis."""
+    along = [len(np.unique(axis.round(6))) for axis in points.T]
+    return int(np.prod(along)) == len(points)
+
+
+def _moves(described: Description) -> bool:
+    if described.steady or not described.symmetries:
+        return False
+    try:
+        Augmentation(described)
+    except CalmError:
+        return False
+    return True
+
+
+def _values(dataset: Dataset) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Fields that are one number, fields that do not change in time, and whether features are told apart point by point."""
+    names, features = dataset.fields, []
+    moments, changes = Moments(len(names)), np.zeros(len(names), dtype=bool)
+    for position in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(int)).tolist():
+        item = dataset[Window(position, 0, dataset.num_frames)]
+        values = item["fields"].numpy()
+        if not moments.add(values):
+            problem = f"trajectory {item['sample']} holds numbers that are not finite"
+            raise ConfigError(f"{dataset.file.path}: {problem}. Run `calm check` on the file.")
+        changes |= (values != values[:1]).any(axis=(0, 1))
+        features += [item["features"].numpy()] if "features" in item else []
+    idle = tuple(name for name, low, high in zip(names, moments.lowest, moments.highest, strict=True) if low == high)
+    still = () if dataset.num_frames == 1 else tuple(name for name, moved in zip(names, changes, strict=True) if not moved)
+    return idle, tuple(name for name in still if name not in idle), _told_by_point(dataset, features)
+
+
+def _told_by_point(dataset: Dataset, features: list[np.ndarray]) -> bool:
+    sizes = dataset.file.num_points
+    if not features or len(features) < 2 or sizes.min() != sizes.max():
+        return False
+    stacked = np.stack(features).astype(np.float64)  # (sample, point, feature)
+    whole = stacked.std(axis=(0, 1))
+    at_points = stacked.std(axis=0).mean(axis=0)
+    varying = at_points > 0
+    return bool(varying.any() and (at_points[varying] < _OF_A_RANGE * whole[varying]).all())
