@@ -14,9 +14,11 @@ from calm_pde.data.readers.base import Reader
 from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import FileError, InputError
+from calm_pde.progress import barred
 from calm_pde.records.trajectory import Source
 
 
+@barred("convert")
 def convert(
     reader: Reader | Source | str,
     out: str | os.PathLike[str],

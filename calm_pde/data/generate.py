@@ -29,6 +29,7 @@ from calm_pde.files.atomic import check_free, replacing
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
 from calm_pde.origin import origin
+from calm_pde.progress import barred
 from calm_pde.records.trajectory import Source, Trajectory, generated_split
 from calm_pde.solvers import PROBLEMS
 from calm_pde.solvers.problem import Problem
@@ -38,6 +39,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _ARRAYS = ("fields", "points", "cells", "node_type", "features", "parameters", "signals", "signal_times")
 
 
+@barred("generate")
 def generate(
     problem: Problem | str,
     out: str | os.PathLike[str],

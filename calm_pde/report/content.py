@@ -58,7 +58,7 @@ def content(
     error_map = findings.error_map
     return {
         "version": 1,
-        "title": findings.name,
+        "title": findings.title,
         "facts": facts(findings),
         "headline": _headline(findings),
         "task": findings.surrogate.task,

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from calm_pde.metrics.scores import Evaluation
-from calm_pde.progress import SILENT, progress
+from calm_pde.progress import console_of, progress
 from calm_pde.report.findings import Findings
 from calm_pde.report.page import Report, write_report
 from calm_pde.surrogate.evaluate import write_evaluation
@@ -38,7 +38,7 @@ def demo(
         console: where to tell of the progress; by default nothing is said.
         observe: called with the errors and the file that holds them, before the report is written.
     """
-    place, console = Path(folder), console or SILENT
+    place, console = Path(folder), console_of(console)
     changes: dict[str, Any] = {"data": {"file": place / "data.h5"}}
     if epochs is not None:
         changes["train"] = {"epochs": epochs}

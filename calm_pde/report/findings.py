@@ -21,6 +21,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window
 from calm_pde.errors import CalmError, FileError
 from calm_pde.metrics.relative_l2 import relative_l2
+from calm_pde.models import MODELS
 from calm_pde.models.inside import LayerKernels
 from calm_pde.records.batch import Batch
 from calm_pde.records.inputs import Inputs
@@ -35,6 +36,7 @@ from calm_pde.types import Tensor
 
 Rank = Literal["worst", "median", "best"]
 
+_UNNAMED = ("", "arrays")
 _KEPT = 2**28  # bytes of answers that are kept from the evaluation; of the other samples they are computed again
 
 
@@ -105,10 +107,11 @@ class Findings:
         self.given = 1 if self.surrogate.task == "rollout" else 0
 
     @property
-    def name(self) -> str:
-        """Of the recipe, else of the folder or of the data."""
-        known = self.surrogate.description
-        return known.provenance.get("recipe", {}).get("name", known.name if self.run is None else self.run.name)
+    def title(self) -> str:
+        """Of the data set and the model: arrays that nobody named go by their file."""
+        data, kind = self.data.file, self.surrogate.card.kind
+        name = data.description.name
+        return f"{data.path.stem if name in _UNNAMED else name}: {MODELS[kind].title or kind}"
 
     def _observe(self, batch: Batch, answer: Tensor) -> None:
         self._keep(batch, answer)

@@ -18,7 +18,7 @@ from calm_pde.errors import InputError
 from calm_pde.files.atomic import check_free
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.metrics.scores import Evaluation
-from calm_pde.progress import SILENT, progress
+from calm_pde.progress import console_of, progress
 from calm_pde.report.content import LIMIT, content
 from calm_pde.report.figures import figure_inputs, write_figures
 from calm_pde.report.findings import Findings
@@ -76,7 +76,7 @@ def write_report(
         figures: also write the figures for papers (PNG and PDF) and an animation to this folder.
         console: where to tell of the progress; by default nothing is said.
     """
-    console = console or SILENT
+    console = console_of(console)
     path = _beside(run) if out is None else Path(out)
     check_free([] if out is None else [path], overwrite=True)
     folder = None if figures is None else Path(figures)

@@ -26,6 +26,7 @@ def facts(findings: Findings) -> list[list[str]]:
         ("Model", f"{name}, {parameters:,} parameters"),
         ("Data", f"{evaluation.data}: {', '.join(data.field_names)} at {points} points{frames}"),
         ("Shown", f"{evaluation.num_samples} trajectories of the {evaluation.split} split, which training has not seen"),
+        ("Recipe", known.get("recipe", {}).get("name")),
         ("Training", _training(findings)),
         ("Hardware", known.get("machine")),
         ("Date", card.metrics.get("date")),

@@ -24,11 +24,13 @@ from calm_pde.geometry import tensor_grid
 from calm_pde.metrics.cell_weights import cell_weights
 from calm_pde.metrics.gathering import Gathering
 from calm_pde.metrics.scores import Baseline, Drift, Evaluation, Timing
+from calm_pde.progress import barred
 from calm_pde.records.batch import Batch
 from calm_pde.surrogate.surrogate import Surrogate, surrogate_of
 from calm_pde.types import Tensor
 
 
+@barred("evaluate")
 def evaluate(
     run: Surrogate | str | os.PathLike[str],
     data: DataFile | str | os.PathLike[str] | None = None,

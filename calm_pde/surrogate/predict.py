@@ -20,6 +20,7 @@ from calm_pde.export.cells import vertices
 from calm_pde.export.meshes import Mesh, read_mesh
 from calm_pde.files.atomic import check_free, replacing
 from calm_pde.nn.query_points import own_queries
+from calm_pde.progress import barred
 from calm_pde.records.description import Description
 from calm_pde.records.trajectory import Source, Split, Trajectory
 from calm_pde.surrogate.starts import Starts, array_points, array_starts, file_starts
@@ -30,6 +31,7 @@ _MOST_FILES = 50
 _MESH = ("points", "cells", "node_type")
 
 
+@barred("predict")
 def predict(
     run: Surrogate | str | os.PathLike[str],
     input: str | os.PathLike[str],

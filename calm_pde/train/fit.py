@@ -13,7 +13,7 @@ from calm_pde.config import merged
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder
 from calm_pde.files.locks import held
-from calm_pde.progress import SILENT
+from calm_pde.progress import console_of
 from calm_pde.surrogate.parent import KeptStatistics
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.train.config import Recipe, load_recipe
@@ -95,7 +95,7 @@ def fit(
     found = _changed(recipe, (changes or {}) | ({} if minutes is None else {"minutes": minutes}))
     if parent is not None:
         found = fine_tuned(found, parent, statistics, "learning_rate" in (changes or {}).get("train", {}))
-    run, console = Path(out) if out is not None else Path("runs") / found.name, console or SILENT
+    run, console = Path(out) if out is not None else Path("runs") / found.name, console_of(console)
     if resume == "never" and (run / "checkpoints").exists():
         raise CalmError(f"{run}: holds a run already. Name another with --out, or let it go on with --resume auto.")
     make_missing(found.data, console)

@@ -12,12 +12,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from calm_pde.models.live_bytes import LiveBytes, process_bytes
 from calm_pde.models.size import num_parameters
+from calm_pde.progress import draws_bars
 from calm_pde.train.loggers import LOGGERS
 from calm_pde.train.loggers.logger import Logger
+from calm_pde.train.rule.procedure import fitting_batch
 from calm_pde.train.stages import freeze
 
 if TYPE_CHECKING:
     from calm_pde.train.loop import Trainer
+
+
+_FEW_STEPS = 5  # of an epoch
 
 
 class Show:
@@ -47,6 +52,7 @@ class Show:
         words.append(f"at most {(counted if known is None else known) / 2**20:.0f} MiB a step")
         words.append(f"about {_duration(seconds)}")
         self._say(", ".join(words))
+        self._tell_of_few_steps(trainer)
         if trainer.processes.first:
             settings = trainer.recipe.model_dump(mode="json")
             for name in dict.fromkeys(config.log):
@@ -55,7 +61,7 @@ class Show:
 
     def start_bar(self, trainer: Trainer) -> None:
         """Of all steps, on a terminal."""
-        if self.console.is_terminal:
+        if draws_bars(self.console):
             columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
             self._bar = Progress(*columns, console=self.console)
             self._bar.start()
@@ -111,6 +117,18 @@ class Show:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _tell_of_few_steps(self, trainer: Trainer) -> None:
+        """An epoch of a handful of steps learns little, and is what most recipes count in."""
+        config, steps = trainer.config, trainer.epoch_steps
+        windows = len(trainer.data) * config.windows_per_trajectory
+        fitting = fitting_batch(windows)
+        if steps < _FEW_STEPS and fitting < config.batch_size and config.batches_per_epoch is None:
+            self.warn(
+                f"{windows} windows in batches of {config.batch_size} are {steps} step{'s' if steps > 1 else ''} an epoch, "
+                f"{trainer.num_steps:,} in all {config.epochs} epochs. train.batch_size {fitting} would make "
+                f"{-(-windows // fitting)} an epoch."
+            )
 
     def _log(self, trainer: Trainer, values: dict[str, float]) -> None:
         for logger in self._loggers:

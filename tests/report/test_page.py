@@ -51,14 +51,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="module")
 def opened_pages(chromium: Browser, files: Callable[[str], Path]) -> Iterator[Show]:
-    """Opens each page once, 1280 pixels wide and light, and leaves it open."""
+    """Opens each page once, 1280 pixels wide and light, and leaves it open; each use begins at the first frame."""
     shown: dict[str, Opened] = {}
 
     def open_one(name: str) -> Opened:
-        if name in shown:
-            shown[name].home()
-        else:
+        if name not in shown:
             shown[name] = open_page(chromium, files(name))
+        shown[name].home()
         return shown[name]
 
     yield open_one
@@ -128,6 +127,16 @@ def check_reading(opened: Opened, content: pages.Content, sample: int, field: in
     assert abs(reading["truth"] - truth[frame, index]) <= steps[0]
     assert abs(reading["prediction"] - (truth + residual)[frame, index]) <= sum(steps)
     assert abs(reading["error"] - abs(residual[frame, index])) <= steps[1]
+
+
+def test_it_opens_at_the_last_frame(chromium: Browser, files: Callable[[str], Path]) -> None:
+    """The first is what was given."""
+    opened = open_page(chromium, files("grid"))
+    last = len(CONTENTS["grid"]()["times"]) - 1
+    assert opened.state("frame") == last
+    assert opened.page.get_by_role("slider", name="Time").input_value() == str(last)
+    assert f"frame {last + 1} of" in opened.page.locator("#viewer .time").text_content()
+    opened.page.context.close()
 
 
 @pytest.mark.parametrize("name", TIMED)

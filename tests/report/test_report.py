@@ -57,7 +57,8 @@ def test_a_surrogate_in_memory_serves_as_well(tmp_path):
         assert (report.held, report.total) == (5, 5)
         found = content_of(tmp_path / f"{name}.html")
         assert found["training"] is None
-        assert found["title"] == ("rotation" if given is surrogate else "waves")
+        assert found["title"] == "waves: CALM-PDE"
+        assert dict(found["facts"]).get("Recipe") == ("rotation" if given is surrogate else None)
         for part in ("samples", "errors", "tokens", "kernels", "sizes", "fields", "times"):
             assert found[part] == wanted[part], part
         assert [layer["epochs"][-1] for layer in found["layers"]] == [layer["epochs"][-1] for layer in wanted["layers"]]

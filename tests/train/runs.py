@@ -29,7 +29,7 @@ from calm_pde.files import folders
 from calm_pde.train import loop
 from calm_pde.train.checkpoint import load_newest, saved
 from calm_pde.train.config import Recipe
-from calm_pde.train.loop import Trainer
+from calm_pde.train.loop import Interrupted, Trainer
 from calm_pde.train.record import read_record
 from calm_pde.train.show import Show
 
@@ -69,6 +69,25 @@ def recipe(**changes: Any) -> Recipe:
 def trainer(run: Path, *, force: bool = False, **changes: Any) -> Trainer:
     """In this process, without a word."""
     return Trainer(recipe(**changes), run, Show(Console(quiet=True)), force=force)
+
+
+class _Stopping(Show):
+    def __init__(self, after: int) -> None:
+        super().__init__(Console(quiet=True))
+        self.after = after
+
+    def epoch(self, trainer: Trainer, losses: list[float], error: float | None) -> None:
+        super().epoch(trainer, losses, error)
+        if trainer.position.epoch == self.after:
+            raise Interrupted("as asked")
+
+
+def interrupted(run: Path, after: int, **changes: Any) -> None:
+    """A run that ends with an epoch, before that is saved."""
+    show = _Stopping(after)
+    with pytest.raises(Interrupted, match="as asked"):
+        Trainer(recipe(**changes), run, show).fit()
+    show.close()
 
 
 @contextmanager

@@ -9,10 +9,10 @@ export class Player {
     constructor(times, given, trainedUntil, {change, playing}) {
         [this.times, this.given, this.trainedUntil] = [times, given, trainedUntil];
         [this.change, this.announce] = [change, playing];
-        this.frame = 0;
+        this.frame = times.length - 1; // where a prediction has come farthest: the first frame is given
         this.playing = false;
         this.interval = Math.min(400, Math.max(70, 6000 / times.length)); // a round takes about six seconds
-        this.slider = h("input", {type: "range", min: 0, max: times.length - 1, step: 1, value: 0, "aria-label": "Time",
+        this.slider = h("input", {type: "range", min: 0, max: times.length - 1, step: 1, value: this.frame, "aria-label": "Time",
             oninput: () => this.go(Number(this.slider.value))});
         this.button = button("Play", () => this.toggle(), {class: "play", "aria-label": "Play"});
         this.label = h("output", {class: "time"});

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from calm_pde.progress import draws_bars
 from calm_pde.train.loop import Trainer
 from calm_pde.train.record import Record
 from calm_pde.train.show import Show
@@ -26,7 +27,7 @@ class ClockShow(Show):
     """A bar on a terminal, nothing elsewhere; RUN/clock.jsonl has a line per epoch with the seconds of training so far."""
 
     def __init__(self, console: Console, run: Path) -> None:
-        super().__init__(console if console.is_terminal else Console(quiet=True))
+        super().__init__(console if draws_bars(console) else Console(quiet=True))
         self._told, self._run = console, run
         self._clock: Record | None = None
 

@@ -21,7 +21,7 @@ from calm_pde.bench.shown.table import Row, comma_separated, error_text, markdow
 from calm_pde.errors import CalmError
 from calm_pde.files.folders import make_folder, replace_file
 from calm_pde.files.locks import held
-from calm_pde.progress import SILENT
+from calm_pde.progress import console_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +81,7 @@ def compare(
     name = suite.name if isinstance(suite, Suite) else os.fspath(suite)
     folder = campaign_folder(name, small) if out is None else Path(out)
     found = (suite if isinstance(suite, Suite) else load_suite(name)).with_changes(seeds, minutes)
-    job = SuiteJob(found, folder, console or SILENT, small=small, steps=steps)
+    job = SuiteJob(found, folder, console_of(console), small=small, steps=steps)
     job.run(tuple(only), index, workers)
     return Comparison(found, folder, job.rows(), job.searches())
 

@@ -14,7 +14,7 @@ class TensorBoard(Logger):
 
     def __init__(self, run: Path, name: str, settings: dict[str, Any], step: int) -> None:
         written = self.module("torch.utils.tensorboard")
-        self._writer = written.SummaryWriter(str(run / "tensorboard"), purge_step=step)
+        self._writer = written.SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)  # from which on they are hidden
 
     def add(self, values: dict[str, float], step: int) -> None:
         for name, value in values.items():

@@ -14,7 +14,7 @@ from calm_pde.config import merged
 from calm_pde.data.convert import convert, reader_of
 from calm_pde.errors import ConfigError, FileError
 from calm_pde.files.folders import make_folder, replace_file
-from calm_pde.progress import SILENT, progress
+from calm_pde.progress import console_of, progress
 from calm_pde.surrogate.parent import KeptStatistics
 from calm_pde.train.config import DATA_FILES, ParentConfig, Recipe, load_recipe
 from calm_pde.train.length.probes import Pace, pace
@@ -49,7 +49,7 @@ def recipe_for(
         reader: the kind of files, where their names do not tell it.
         console: where to tell of the progress; by default nothing is said.
     """
-    console, path = console or SILENT, None if out is None else Path(out)
+    console, path = console_of(console), None if out is None else Path(out)
     if path is not None:
         _check_new(path)
     file = data_file(Path(data), reader, console)

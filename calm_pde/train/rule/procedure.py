@@ -16,6 +16,7 @@ EPOCH_STEPS = 20
 """The fewest of an epoch."""
 MOST_BATCHED = 8
 LEARNING_RATE = 6e-3
+_BATCHES = 10  # of all trajectories, where batches may be large
 _MEMORY_SHARE = 0.5
 _ONE_THREAD = 200_000  # values of a step's frames: up to here one thread is fastest
 _FIRST_LENGTH = 7
@@ -57,12 +58,13 @@ def first_length(frames: int) -> int:
 
 
 def batches_of(trajectories: int, peak_of: Callable[[int], int | None]) -> Batches:
-    """Up to 8 windows a step, as long as an epoch has 20 steps and the step fits into half of the memory.
+    """A tenth of the trajectories, 2 to 8, as long as the step fits into half of the memory; an epoch shows so many windows of
+    each that it has 20 steps.
 
     Args:
         peak_of: the bytes that a step of so many windows takes at the most.
     """
-    size = max(min(2, trajectories), min(MOST_BATCHED, trajectories // EPOCH_STEPS))
+    size = max(min(2, trajectories), min(MOST_BATCHED, trajectories // _BATCHES))
     room = _MEMORY_SHARE * (available_bytes() or math.inf)
     peak = peak_of(size)
     while size > 1 and peak is not None and peak > room:
