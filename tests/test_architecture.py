@@ -65,8 +65,20 @@ def calm(package: Path, *arguments: str) -> str:
 
 def test_a_pde(package):
     apply(package, "a PDE")
-    calm(package, "generate", "heat", "--samples", "20", "--conductivity", "0.02", "--out", "heat.h5", "--processes", "1")
-    assert "fields: temperature [K]" in calm(package, "check", "heat.h5")
+    calm(
+        package,
+        "generate",
+        "diffusion",
+        "--samples",
+        "20",
+        "--conductivity",
+        "0.02",
+        "--out",
+        "diffusion.h5",
+        "--processes",
+        "1",
+    )
+    assert "fields: temperature [K]" in calm(package, "check", "diffusion.h5")
 
 
 def test_a_reader(package):
