@@ -2,7 +2,7 @@
 
 A torch moves along the middle of a plate of 20 × 10 cm while the left wall follows a temperature of its own:
 ρc ∂u/∂t = ∇·(k ∇u) + q(x, t), by linear triangles with lumped masses and implicit Euler steps. Every case has its own mesh.
-Run: python make_data.py        (writes cases/ to learn from, and new/ with a case that nobody has simulated)
+Run: python make_data.py        (writes plates/ to learn from, and new/ with one that nobody has simulated)
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def write(folder: Path, names: list[str], simulated: bool, draw: np.random.Gener
         for number, temperature in enumerate(frames):
             grid = pyvista.UnstructuredGrid({pyvista.CellType.TRIANGLE: triangles}, np.pad(points, ((0, 0), (0, 1))))
             grid["temperature"], grid.field_data["TimeValue"] = temperature, [TIMES[number]]
-            grid.save(folder / name / f"plate_{number:04d}.vtu")
+            grid.save(folder / name / f"frame_{number:04d}.vtu")
     with (folder / "samples.csv").open("w", newline="") as file:
         csv.writer(file).writerows(table)
 
 
-write(Path("cases"), [f"case_{number:03d}" for number in range(NUM_CASES)], True, np.random.default_rng(0))
+write(Path("plates"), [f"plate_{number:03d}" for number in range(NUM_CASES)], True, np.random.default_rng(0))
 write(Path("new"), ["plate"], False, np.random.default_rng(1))
