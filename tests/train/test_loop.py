@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 
 from calm_pde.surrogate.surrogate import Surrogate
+from calm_pde.train.loop import Trainer
 from calm_pde.train.record import read_record
-from tests.train.runs import trainer
+from calm_pde.train.show import Show
+from tests.train.runs import recipe, trainer
 
 
 def _losses(run: Path) -> list[float]:
@@ -131,3 +135,17 @@ def test_an_epoch_may_end_early_and_shows_others_then(tmp_path: Path) -> None:
     run.fit()
     assert [line["step"] for line in read_record(tmp_path / "a" / "metrics.jsonl") if "loss" in line] == list(range(1, 10))
     assert trainer(tmp_path / "b", train={"batches_per_epoch": 99}).epoch_steps == 4
+
+
+def test_epochs_of_a_handful_of_steps_are_told_of(tmp_path: Path) -> None:
+    """With numbers and what would fit; a training whose epochs are short on purpose, or long, hears nothing."""
+    for name, told, settings in (
+        ("few", True, {"batch_size": 16}),
+        ("meant", False, {"batch_size": 16, "batches_per_epoch": 1}),
+        ("many", False, {"batch_size": 2}),
+    ):
+        console = Console(record=True, file=io.StringIO(), width=400)
+        Trainer(recipe(train={"epochs": 1} | settings), tmp_path / name, Show(console)).fit()
+        said = console.export_text()
+        words = "warning: 16 windows in batches of 16 are 1 step an epoch, 1 in all 1 epochs. train.batch_size 1 would make 16"
+        assert (words in said) == told

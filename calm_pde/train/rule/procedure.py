@@ -18,7 +18,7 @@ MOST_BATCHED = 8
 LEARNING_RATE = 6e-3
 _BATCHES = 10  # of all trajectories, where batches may be large
 _MEMORY_SHARE = 0.5
-_ONE_THREAD = 200_000  # values of a step's frames: up to here one thread is fastest
+_ONE_THREAD = 2_000_000  # values of a step's frames: up to here one thread is fastest
 _FIRST_LENGTH = 7
 
 
@@ -45,6 +45,8 @@ def procedure(found: Survey, model: Model) -> tuple[dict[str, Any], Batches]:
         content["windows_per_trajectory"] = batches.windows
     if found.frames > 1:
         content["first_length"] = first_length(found.frames)
+    if not found.description.shared_mesh and not found.description.steady:
+        content["random_offset"] = 0.03
     if found.moves:
         content["augment"] = "symmetries"
     if batches.size * found.most * found.frames * len(found.fields) <= _ONE_THREAD:

@@ -16,6 +16,7 @@ from calm_pde.train.rule.survey import Survey, survey
 
 _MOST_NAMES = 6  # in a comment
 DOCS = "docs/own_data.md"
+_QUERIES_REST = "by the declared translations all places are alike: query points rest on lattices,"
 
 
 class Proposal(NamedTuple):
@@ -121,11 +122,15 @@ def notes_of(found: Survey, content: dict[str, Any], batches: Batches) -> dict[s
         "model.encoder.mesh_prior": "they start at points of the mesh",
         "model.decoder.receptive_field": f"{back} points",
         "model.spread": "query points start far from one another",
-        "model.learnable_queries": "by the declared translations all places are alike: query points rest on lattices,",
+        "model.own_scale": "flows of several speeds: each is encoded relative to its own size",
+        "model.detail": "a path past the bottleneck for what is fine",
+        "model.displacements": "in radii of receptive fields, which the mesh makes small where it is fine; query points rest",
+        "model.learnable_queries": _QUERIES_REST if "modulation" in model else "",
         "model.modulation": "share one kernel,",
         "model.processor": "and know one another's displacements alone",
         "train.batch_size": f"{-(-windows // content['train']['batch_size'])} steps show all trajectories{peak}",
         "train.first_length": f"frames of the first windows, which grow to all {found.frames}",
+        "train.random_offset": "places are shifted at random, so that meshes are not learned by heart",
         "train.augment": "windows are moved by the symmetries that the file declares",
         "train.threads": "small steps are fastest with one",
     }

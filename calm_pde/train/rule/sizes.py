@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from calm_pde.train.rule.survey import Survey
+from calm_pde.train.rule.survey import Survey, groups
 
 TOKENS, TOKENS_3D, STEADY_TOKENS = 16, 27, 32
 _MOST_QUERIES, _FEW_POINTS = 1024, 64
 _THINNER = 1.5
 _WIDE_FROM = 9  # fields
 _TEMPERATURE = 0.3
+_DETAIL = 10  # points that a path past the bottleneck sees around a query
 
 
 class Reach(NamedTuple):
@@ -64,8 +65,14 @@ def sizes(found: Survey) -> dict[str, Any]:
     if (described.node_types and described.points is None) or described.node_type is not None:
         content["node_types"] = sorted(described.node_types)
     content |= {"kernel_width": 16, "encoder": encoder, "decoder": decoder}
+    if found.scales:
+        content["own_scale"] = groups(found.fields)
     if found.layout in ("alike everywhere", "grid"):
         content["spread"] = "even"
+    if found.layout == "mesh" and not described.steady:
+        content["detail"] = {"channels": 8, "receptive_field": share(min(_DETAIL, found.fewest), found.usual)}
+    if found.layout == "graded mesh" and not described.steady:
+        content |= {"displacements": "relative", "learnable_queries": False}
     if alike:
         content |= {"learnable_queries": False, "modulation": False, "processor": {"positions": "relative"}}
     return content

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
@@ -19,7 +21,8 @@ MOST_FRAMES = 60
 """Of a trajectory; with more of them every second, third, … is taken, since a model is asked between frames too."""
 _LOOKED_AT = 48  # trajectories, spread over the split
 _GRADED = 10.0  # a mesh whose wide spacings are this many times its narrow ones is graded
-_QUANTILES = (0.05, 0.95)  # narrow and wide: quantiles of the distance to the nearest point
+_QUANTILES = (0.05, 0.95)  # narrow and wide distances to the nearest point, small and large states
+_SEVERAL, _ALMOST_NOTHING = 2.0, 0.1  # times as large; of what a field comes to later
 _OF_A_RANGE = 0.02  # features whose deviation at a point is less than this share of all they do are told apart point by point
 
 Layout = Literal["alike everywhere", "grid", "mesh", "graded mesh"]
@@ -38,6 +41,8 @@ class Survey:
         idle: fields that are one number everywhere.
         still: fields that do not change in time in any trajectory that was looked at.
         by_point: whether features differ by little of their range at each point.
+        scales: whether a vector is several times as large at first in some trajectories as in others, and nothing starts from
+            almost nothing.
     """
 
     description: Description
@@ -52,6 +57,7 @@ class Survey:
     idle: tuple[str, ...]
     still: tuple[str, ...]
     by_point: bool
+    scales: bool
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -67,7 +73,8 @@ def survey(dataset: Dataset, keep_stride: bool = False) -> Survey:
     """
     described = dataset.description
     sizes = dataset.file.num_points[dataset.indices]
-    idle, still, by_point = _values(dataset)
+    looked = _looked_at(dataset)
+    idle = looked.idle
     if len(idle) == len(described.fields):
         raise ConfigError(f"{dataset.file.path}: every field is one number everywhere: there is nothing to learn.")
     every = 1 if keep_stride else max(1, -(-(len(described.times) - 1) // (MOST_FRAMES - 1)))
@@ -82,8 +89,9 @@ def survey(dataset: Dataset, keep_stride: bool = False) -> Survey:
         frames=len(described.times[::every]),
         moves=_moves(described.of([name for name in described.field_names if name not in idle])),
         idle=idle,
-        still=still,
-        by_point=by_point,
+        still=() if described.steady else tuple(name for name in looked.still if name not in idle),
+        by_point=_told_by_point(dataset, looked.features),
+        scales=not described.steady and _scales(looked, described.field_names),
     )
 
 
@@ -116,9 +124,19 @@ def _moves(described: Description) -> bool:
     return True
 
 
-def _values(dataset: Dataset) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """Fields that are one number, fields that do not change in time, and whether features are told apart point by point."""
-    names, features = dataset.fields, []
+class _LookedAt(NamedTuple):
+    """Of a few trajectories: fields that are one number, those that do not change in time, sizes (sample, field) of first
+    states and of all frames, and features (point, feature) of each."""
+
+    idle: tuple[str, ...]
+    still: tuple[str, ...]
+    first: np.ndarray
+    whole: np.ndarray
+    features: list[np.ndarray]
+
+
+def _looked_at(dataset: Dataset) -> _LookedAt:
+    names, features, first, whole = dataset.fields, [], [], []
     moments, changes = Moments(len(names)), np.zeros(len(names), dtype=bool)
     for position in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(int)).tolist():
         item = dataset[Window(position, 0, dataset.num_frames)]
@@ -127,10 +145,28 @@ def _values(dataset: Dataset) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
             problem = f"trajectory {item['sample']} holds numbers that are not finite"
             raise ConfigError(f"{dataset.file.path}: {problem}. Run `calm check` on the file.")
         changes |= (values != values[:1]).any(axis=(0, 1))
+        squares = np.square(values.astype(np.float64)).mean(axis=1)  # (time, field)
+        first.append(np.sqrt(squares[0]))
+        whole.append(np.sqrt(squares.mean(axis=0)))
         features += [item["features"].numpy()] if "features" in item else []
     idle = tuple(name for name, low, high in zip(names, moments.lowest, moments.highest, strict=True) if low == high)
-    still = () if dataset.num_frames == 1 else tuple(name for name, moved in zip(names, changes, strict=True) if not moved)
-    return idle, tuple(name for name in still if name not in idle), _told_by_point(dataset, features)
+    still = tuple(name for name, moved in zip(names, changes, strict=True) if not moved)
+    return _LookedAt(idle, still, np.stack(first), np.stack(whole), features)
+
+
+def _scales(looked: _LookedAt, names: Sequence[str]) -> bool:
+    if (looked.first <= _ALMOST_NOTHING * looked.whole).any():
+        return False
+    vectors = [np.sqrt(np.square(looked.first[:, group]).sum(axis=1)) for group in groups(names) if len(group) > 1]
+    return any(large >= _SEVERAL * small for small, large in (np.quantile(sizes, _QUANTILES) for sizes in vectors))
+
+
+def groups(names: Sequence[str]) -> list[list[int]]:
+    """The components of a vector together, by names that differ in _x, _y and _z alone; other fields for themselves."""
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        found.setdefault(re.sub(r"_[xyz]$", "_", name), []).append(place)
+    return list(found.values())
 
 
 def _told_by_point(dataset: Dataset, features: list[np.ndarray]) -> bool:

@@ -19,6 +19,7 @@ from calm_pde.train.length import probes
 from calm_pde.train.loop import Interrupted
 from calm_pde.train.rule.own import recipe_for
 from calm_pde.train.rule.proposal import proposal
+from calm_pde.train.rule.survey import survey
 from calm_pde.train.show import Show
 from tests.train import runs
 from tests.train.rule import sets
@@ -107,6 +108,22 @@ def test_what_the_data_say_decides(folder):
     constant = sets.arrays(folder / "constant.h5", grid, np.ones_like(moving))
     with pytest.raises(ConfigError, match="every field is one number everywhere"):
         proposal(bare(constant))
+
+
+def test_vectors_of_several_sizes_are_told_from_others(folder):
+    """Speeds that differ make scales; a field that starts from nothing, or scalars that differ, do not."""
+    grid = np.arange(16) / 16
+    speeds = np.linspace(1, 5, sets.SAMPLES)[:, None, None, None]
+    flow, zero = speeds * sets.waves(grid[:, None], channels=2), np.ones((sets.SAMPLES, 6, 16, 1))
+    zero[:, 0] = 0
+    for name, names, fields, scaled in (
+        ("flow", ["v_x", "v_y"], flow, True),
+        ("scalars", ["a", "b"], flow, False),
+        ("alike", ["v_x", "v_y"], flow / speeds, False),
+        ("begun", ["v_x", "v_y", "p"], np.concatenate([flow, zero * speeds], axis=-1), False),
+    ):
+        file = sets.arrays(folder / f"{name}.h5", grid, fields, names=names)
+        assert survey(cp.Dataset(file)).scales == scaled, name
 
 
 def test_symmetries_are_used_where_the_file_declares_them(folder):

@@ -15,7 +15,7 @@ from calm_pde.models.calm import CalmConfig
 from calm_pde.records.description import Description, Field
 from calm_pde.train.rule.procedure import EPOCH_STEPS, batches_of, first_length, fitting_batch, procedure
 from calm_pde.train.rule.sizes import num_queries, share, sizes
-from calm_pde.train.rule.survey import Layout, Survey
+from calm_pde.train.rule.survey import Layout, Survey, groups
 
 LAYOUTS: tuple[Layout, ...] = ("alike everywhere", "grid", "mesh", "graded mesh")
 
@@ -31,7 +31,7 @@ def surveyed(
         points=np.zeros((1, dim)),
     )
     fewest = more.pop("fewest", points)
-    told = {"stride": 1, "moves": False, "idle": (), "still": (), "by_point": False} | more
+    told = {"stride": 1, "moves": False, "idle": (), "still": (), "by_point": False, "scales": False} | more
     sizes = {"fewest": fewest, "usual": points, "most": points}
     return Survey(description=described, layout=layout, trajectories=trajectories, frames=frames, **sizes, **told)
 
@@ -125,4 +125,15 @@ def test_windows_start_with_half_of_the_frames():
 def test_one_thread_for_small_steps_alone():
     model = built(surveyed(64)).build()
     assert procedure(surveyed(1024, frames=2), model)[0]["threads"] == 1
-    assert "threads" not in procedure(surveyed(100_000, frames=3), model)[0]
+    assert "threads" not in procedure(surveyed(200_000, frames=3), model)[0]
+
+
+def test_what_the_plus_recipes_found_is_decided_by_the_data():
+    """Kernels in radii on graded meshes, a path past the bottleneck on others, scales of states where they differ."""
+    graded, mesh = sizes(surveyed(800, layout="graded mesh")), sizes(surveyed(800))
+    assert (graded["displacements"], graded["learnable_queries"], "detail" in graded) == ("relative", False, False)
+    assert ("displacements" in mesh, neighborhood_size(mesh["detail"]["receptive_field"], 800)) == (False, 10)
+    assert "detail" not in sizes(surveyed(800, frames=1))
+    assert "own_scale" not in mesh
+    assert sizes(surveyed(800, scales=True))["own_scale"] == [[0]]
+    assert groups(["velocity_x", "velocity_y", "pressure", "max"]) == [[0, 1], [2], [3]]
