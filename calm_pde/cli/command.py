@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tyro
@@ -23,7 +25,7 @@ from calm_pde.cli.report import report
 from calm_pde.cli.train import train
 from calm_pde.config import Config, suggestion
 from calm_pde.data.readers import READERS
-from calm_pde.errors import CalmError
+from calm_pde.errors import CalmError, OutsideBoxWarning, OutsideMeshWarning, TrainingRangeWarning
 from calm_pde.solvers import PROBLEMS
 from calm_pde.train.loop import Interrupted
 
@@ -46,6 +48,11 @@ KINDS: dict[str, tuple[type[Output], dict[str, Any], Callable[..., None]]] = {
 def main(arguments: list[str] | None = None) -> None:
     """Fast neural surrogates of time-dependent PDEs on any mesh."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    with _plain_warnings():
+        _run(arguments)
+
+
+def _run(arguments: list[str]) -> None:
     try:
         if arguments and arguments[0] in KINDS:
             _run_kind(arguments[0], arguments[1:])
@@ -64,6 +71,24 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         Console(stderr=True).print("calm: interrupted; nothing half-written is left.", style="red")
         sys.exit(130)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Ours in the words of errors, without the place in the code that a user never wrote."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, (OutsideBoxWarning, OutsideMeshWarning, TrainingRangeWarning)):
+            Console(stderr=True).print(f"calm: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        else:
+            shown(message, category, *place, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
 
 
 def _run_kind(name: str, arguments: list[str]) -> None:

@@ -17,6 +17,8 @@ from calm_pde.train.config import TrainConfig, load_recipe, model_changes, recip
 from calm_pde.train.fit import Resume, fit
 from calm_pde.train.rule.own import MINUTES
 
+_SETTINGS = ("--train.", "--data.conditions")  # of which switches are said in more than one way
+
 
 class DataOptions(Config):
     file: Path
@@ -25,6 +27,8 @@ class DataOptions(Config):
     """Names of the fields to learn; by default the file's targets."""
     frame_stride: int = 1
     """Take every so many-th frame."""
+    conditions: bool | tuple[str, ...] = True
+    """Which parameters, signals and features the model is told: all that the file has (True), none (False), or those named."""
 
 
 class TrainOptions(Config):
@@ -86,13 +90,15 @@ def _given(part: str, options: Config, arguments: list[str]) -> dict[str, Any]:
 
 def _plain_switches(arguments: list[str]) -> list[str]:
     """`--train.curriculum false` as `--train.no-curriculum`: switches are said in both ways."""
-    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--train.") else [word])]
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith(_SETTINGS) else [word])]
     known = {f"--train.{name}" for name, field in TrainConfig.model_fields.items() if field.annotation is bool}
     found: list[str] = []
     for word in words:
         if word.replace("_", "-") in ("--train.tensorboard", "--train.no-tensorboard"):
             raise ConfigError("train.tensorboard: it is one of train.log now. Say: --train.log tensorboard")
         switch = found[-1].replace("-", "_").replace("__", "--", 1) if found else ""
+        if word in ("true", "false") and switch == "--data.conditions":
+            word = word.capitalize()
         if word.lower() in ("true", "false") and switch in known:
             found[-1] = found[-1] if word.lower() == "true" else switch.replace("--train.", "--train.no-")
         else:

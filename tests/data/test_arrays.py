@@ -234,7 +234,7 @@ def test_wrong_files_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) ->
     np.savez(tmp_path / "more.npz", points=POINTS, field=FIELDS)
     assert "array field: is not known. Did you mean 'fields'?" in message(tmp_path / "more.npz")
     np.savez(tmp_path / "objects.npz", points=POINTS, fields=np.array([{}], dtype=object))
-    assert "array fields: cannot be read" in message(tmp_path / "objects.npz")
+    assert "array fields: holds objects instead of numbers" in message(tmp_path / "objects.npz")
     raw = (tmp_path / "more.npz").read_bytes()
     (tmp_path / "half.npz").write_bytes(raw[: len(raw) // 2])
     assert "not a readable NumPy file" in message(tmp_path / "half.npz")

@@ -169,7 +169,8 @@ def test_what_is_known_of_a_time_and_of_a_step():
     assert transitions(given, 0, 2).tolist() == [[[7.0, 8.0, 0.0, 2.0], [7.0, 8.0, 2.0, 4.0]]]
     assert transitions(Inputs(given.values, given.points), 0, 2) is None
     assert list(given.told) == ["parameters", "signals", "signal_times"]
-    assert expanded(given, 4).signals.shape == (4, 2, 1)
+    four = expanded(given, 4)
+    assert (four.signals.shape, four.signal_times.shape) == ((4, 2, 1), (4, 2))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,10 @@ import numpy as np
 
 from calm_pde.config import suggestion
 from calm_pde.data.readers.array_forms import clouds, given_box, numeric, per_sample
-from calm_pde.data.readers.base import Reader, existing
+from calm_pde.data.readers.base import Reader, existing, in_order
 from calm_pde.data.readers.condition_forms import check_names, given_prescribed, parameter_table, signal_table, units_by_name
-from calm_pde.errors import FileError, InputError
+from calm_pde.data.readers.ragged import folder_arrays, loading_problem, offset_arrays
+from calm_pde.errors import CalmError, FileError, InputError
 from calm_pde.geometry import Box, periodic_axes
 from calm_pde.records.description import Description, Field
 from calm_pde.records.symmetry import Symmetry
@@ -83,7 +83,7 @@ def array_source(
         **told | ({} if one is None else mesh),
     )
     own = {"fields": fields, **conditions, **(mesh if one is None else {})}
-    return Source(_told(described, units, prescribed), _trajectories(own, parts), count)
+    return Source(with_names(described, units, prescribed), _trajectories(own, parts), count)
 
 
 def _given_conditions(
@@ -115,7 +115,7 @@ def _given_conditions(
     return told, found
 
 
-def _told(
+def with_names(
     described: Description, units: Sequence[str] | Mapping[str, str], prescribed: Mapping[str, Any] | None
 ) -> Description:
     """With units by name, and with what is prescribed."""
@@ -179,7 +179,7 @@ def _trajectories(own: dict[str, Any], parts: Sequence[Split]) -> Iterator[Traje
 
 
 class Arrays(Reader):
-    """Your own arrays: an .npz file, or a folder of .npy files (read piece by piece), named points, fields, times, ….
+    """Your own arrays: an .npz file, a folder of .npy files, or of an .npz file per sample; named points, fields, times, ….
 
     points (point, dim) or (sample, point, dim); fields (sample, time, point, channel); times (time,); optionally cells,
     node_type, features, feature_names, parameters, split. Parameters and signals by name: parameters/NAME (sample,) and
@@ -224,7 +224,7 @@ class Arrays(Reader):
             names=self.names,
             units=self._units() if self.condition_units else self.units,
             node_types=self.node_types,
-            prescribed={field: types.split(",") if types else [] for field, _, types in _pairs(self.prescribed)},
+            prescribed=given_pairs(self.prescribed),
             split=None if split is None else [str(part) for part in split],
             **_conditions(self.path, found),
             **found,
@@ -236,8 +236,9 @@ class Arrays(Reader):
         return dict(zip(names, self.units, strict=False)) | self.condition_units
 
 
-def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    return (word.partition("=") for word in words)
+def given_pairs(words: Sequence[str]) -> dict[str, list[str]]:
+    """What is prescribed, as the command line says it: `T`, or `T=wall,inlet`."""
+    return {field: types.split(",") if types else [] for field, _, types in (word.partition("=") for word in words)}
 
 
 def _conditions(path: Path, found: dict[str, Any]) -> dict[str, Any]:
@@ -282,6 +283,9 @@ class _OnDisk(Sequence[np.ndarray]):
 
 
 def _arrays(path: Path) -> Iterator[tuple[str, np.ndarray | Sequence[np.ndarray]]]:
+    if path.is_dir() and (samples := in_order(path.glob("*.npz"))):
+        yield from folder_arrays(path, samples)
+        return
     if path.is_dir():
         for file in sorted([*path.glob("*.npy"), *(file for kind in _NAMED for file in path.glob(f"{kind}/*.npy"))]):
             name = file.relative_to(path).with_suffix("").as_posix()
@@ -291,11 +295,15 @@ def _arrays(path: Path) -> Iterator[tuple[str, np.ndarray | Sequence[np.ndarray]
         found = _loaded(path, raw, None)
         if isinstance(found, np.ndarray):
             raise FileError(path, "a single array", fix="Put points and fields into one .npz file, or a folder of .npy files.")
+        ragged, whole = "point_offsets" in found.files, {}
         for name in found.files:
             try:
-                yield _known(path, name), found[name]
-            except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-                raise FileError(path, f"cannot be read: {error}", part=f"array {name}") from error
+                whole[name if ragged else _known(path, name)] = found[name]
+            except CalmError:
+                raise
+            except Exception as error:  # numpy and zipfile raise many kinds
+                raise loading_problem(path, error, f"array {name}") from None
+        yield from offset_arrays(path, whole) if ragged else whole.items()
 
 
 def _known(path: Path, name: str) -> str:
@@ -308,7 +316,7 @@ def _loaded(path: Path, file: Path | BinaryIO, mode: Literal["r"] | None) -> Any
     try:
         return np.load(file, mmap_mode=mode, allow_pickle=False)
     except Exception as error:  # numpy and zipfile raise many kinds
-        raise FileError(path, f"not a readable NumPy file ({error})", fix="Save it with np.savez.") from error
+        raise loading_problem(Path(path), error) from None
 
 
 def _named(argument: str, names: Sequence[str], count: int, letter: str, units: Sequence[str] = ()) -> tuple[Field, ...]:

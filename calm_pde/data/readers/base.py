@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,7 +35,7 @@ class Reader(Config, ABC):
     """One kind of file; fields of a subclass are the options of `calm convert`, with the paper's choices as defaults."""
 
     path: tyro.conf.Positional[Path]
-    """The published file, or the folder that holds its files."""
+    """The file, or the folder that holds the files."""
 
     endings: ClassVar[tuple[str, ...]] = ()
     """How names of its files end, or of the files in its folder, where they tell the kind."""
@@ -79,6 +80,16 @@ class PublishedReader(Reader):
 def whole(split: Split, count: int) -> list[Split | None]:
     """One split for as many samples."""
     return [split] * count
+
+
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """By name, run_2 before run_10."""
+
+    def key(path: Path) -> list[tuple[int, int, str]]:
+        parts = re.split(r"(\d+)", path.name)
+        return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
+
+    return sorted(paths, key=key)
 
 
 def existing(path: Path, fix: str = "Check the path; a download may still be running.") -> Path:

@@ -486,7 +486,6 @@ class CalmPDE(Model):
             parts.append(kinds[:, None] if kinds.ndim == 3 < values.ndim else kinds)
         if len(parts) == 1:
             return parts[0]
-            return values
         return torch.cat([part.expand(*values.shape[:-1], -1) for part in parts], dim=-1)
 
     def checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:

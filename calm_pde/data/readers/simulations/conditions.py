@@ -11,6 +11,9 @@ import numpy as np
 from calm_pde.data.readers.simulations.samples import SampleFiles
 from calm_pde.data.readers.simulations.tables import SignalTable, read_signals
 from calm_pde.errors import FileError
+from calm_pde.records.signals import knot_problem
+
+_ROUNDING = 1e-6  # of the time from the first frame to the last: what single precision in files leaves
 
 
 def signals_of(samples: Sequence[SampleFiles]) -> list[SignalTable]:
@@ -42,10 +45,15 @@ def _alike(path: Path, table: SignalTable, first: SignalTable | None, told: Path
     return replace(table, names=wanted, values=table.values[:, [table.names.index(name) for name in wanted]])
 
 
-def check_signals(samples: Sequence[SampleFiles], tables: Sequence[SignalTable], times: np.ndarray) -> None:
-    """A signal is known from the first frame to the last."""
-    room = 1e-6 * (times[-1] - times[0])
+def fitted(samples: Sequence[SampleFiles], tables: Sequence[SignalTable], times: np.ndarray) -> list[SignalTable]:
+    """Tables that are known from the first frame to the last; what they lack by rounding is made good."""
+    found = []
     for sample, table in zip(samples, tables, strict=bool(tables)):
-        if table.times[0] > times[0] + room or table.times[-1] < times[-1] - room:
-            problem = f"covers {table.times[0]:g} … {table.times[-1]:g}, and the frames {times[0]:g} … {times[-1]:g}"
-            raise FileError(sample.signals, problem, fix="Give the signals from the first frame to the last.")
+        knots, room = table.times.copy(), _ROUNDING * float(times[-1] - times[0])
+        for end in (0, -1):
+            if abs(knots[end] - times[end]) <= room:
+                knots[end] = times[end]
+        if problem := knot_problem(knots, times):
+            raise FileError(sample.signals, f"expected {problem[0]}, got {problem[1]}", part="times")
+        found.append(replace(table, times=knots))
+    return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calm_pde.data.readers.base import existing_folder
+from calm_pde.data.readers.base import existing_folder, in_order
 from calm_pde.data.readers.simulations.frames import Choice
-from calm_pde.data.readers.simulations.samples import SIGNALS, TABLE, SampleFiles, in_order, matched, nothing
+from calm_pde.data.readers.simulations.samples import SIGNALS, TABLE, SampleFiles, matched, nothing
 from calm_pde.data.readers.simulations.simulation import Simulation
 from calm_pde.data.readers.simulations.tables import SampleTable, read_samples
 

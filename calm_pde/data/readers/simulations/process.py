@@ -53,6 +53,10 @@ class ReadingProcess:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
@@ -103,7 +107,7 @@ class ReadingProcess:
         return f"is damaged: reading it ended the process that did so ({how}{f': {said}' if said else ''})"
 
     def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or not self.running:
             self.close()
             command = [sys.executable, "-P", str(_PROGRAM)]  # -P: names beside the program are no modules for it
             self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process

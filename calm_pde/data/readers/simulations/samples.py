@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calm_pde.data.readers.base import existing
+from calm_pde.data.readers.base import existing, in_order
 from calm_pde.data.readers.simulations.tables import SampleTable, read_samples
 from calm_pde.errors import FileError
 
@@ -34,15 +34,6 @@ class SampleFiles:
     @property
     def place(self) -> Path:
         return self.paths[0]
-
-
-def natural(text: str) -> list[tuple[int, int | str]]:
-    """A key that sorts run_2 before run_10."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", text) if part]
-
-
-def in_order(paths: Iterable[Path]) -> list[Path]:
-    return sorted(paths, key=lambda path: natural(path.name))
 
 
 def sample_files(root: Path, pattern: str = "") -> tuple[list[SampleFiles], SampleTable | None]:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
+from calm_pde.data.readers.arrays import given_pairs, with_names
 from calm_pde.data.readers.base import Reader
-from calm_pde.data.readers.simulations.conditions import check_signals, signals_of
+from calm_pde.data.readers.simulations.conditions import fitted, signals_of
 from calm_pde.data.readers.simulations.frames import Choice, Look, check_across, read_frame
 from calm_pde.data.readers.simulations.process import ReadingProcess, check_installed
 from calm_pde.data.readers.simulations.samples import SampleFiles
@@ -36,6 +37,12 @@ class Simulation(Reader):
     """Leave out so many frames at the start."""
     region: tuple[float, ...] = ()
     """Keep what lies in it: xmin xmax ymin ymax, and in space zmin zmax."""
+    units: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
+    """Of fields, features, parameters and signals by name."""
+    node_types: dict[int, str] = {}  # noqa: RUF012
+    """Names of the codes in the array node_type."""
+    prescribed: tuple[str, ...] = ()
+    """Fields known in advance at all times: `T` everywhere, `T=wall,inlet` at points of these types."""
     time_step: PositiveFloat | None = None
     """Time between the frames that are kept, where the files do not tell it."""
     periodic: tuple[bool, ...] = (False,)
@@ -66,9 +73,10 @@ class Simulation(Reader):
         process = ReadingProcess(self.patience)  # closed with the last trajectory, or when nobody wants one any more
         found = survey(process, samples, self.choice, self.fields, self.features, self._kept, progress)
         times = times_of(process, found.first, self.choice, self.time_step)
-        check_signals(samples, signals, times.values)
+        signals = fitted(samples, signals, times.values)
         types = node_type(process, found.first, self.choice) if found.shared else None
         described = self._description(found, times, table, signals, types)
+        described = with_names(described, described.units | self.units, given_pairs(self.prescribed))
         return Source(described, self._trajectories(process, found, times, table, signals), len(samples))
 
     @property
@@ -97,7 +105,7 @@ class Simulation(Reader):
             fields=tuple(Field(name=name) for name in found.fields.names),
             box=self._box(found),
             times=times.values,
-            node_types={code: name for one in found.seen for code, name in one.codes.items()},
+            node_types={code: self.node_types.get(code, name) for one in found.seen for code, name in one.codes.items()},
             features=tuple(Field(name=name) for name in found.features.names),
             parameters=() if table is None else table.names,
             signals=() if known is None else known.names,

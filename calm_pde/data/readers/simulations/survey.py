@@ -88,6 +88,7 @@ def survey(
         mine = tuple(_channels(found, names) for names in (wanted, features))
         first, chosen = first or found, chosen if first else (mine[0], mine[1])
         _check_alike(first, found, chosen, (mine[0], mine[1]))
+        _check_numbers(found)
         types = node_type(process, found, choice)
         told = "" if types is None else hashlib.sha256(types.tobytes()).hexdigest()
         codes = (
@@ -151,3 +152,16 @@ def _check_alike(first: Look, seen: Look, chosen: tuple[Channels, Channels], min
     if (NODE_TYPE in seen.offered) != (NODE_TYPE in first.offered):
         problem = f"is in some samples and not in others, such as {name!r}"
         raise FileError(path, problem, part=f"{seen.part(0)}, field {NODE_TYPE!r}", fix="Give it to all or to none.")
+
+
+def _check_numbers(look: Look) -> None:
+    """Frames that tell no time are numbered without gaps."""
+    if look.time is not None or look.frames[0].time is not None:
+        return
+    numbers = look.sample.numbers
+    gaps = np.diff(numbers)
+    if len(gaps) and gaps.max() != gaps.min():
+        place = int(np.argmax(gaps))
+        problem = f"there is none between {numbers[place]} and {numbers[place + 1]}, while others are {gaps.min()} apart"
+        fix = "Copy the sample completely, or list its frames with their times in a .pvd file."
+        raise FileError(look.sample.paths[place + 1], problem, part="number of the frame", fix=fix)

@@ -36,7 +36,6 @@ def times_of(process: ReadingProcess, first: Look, choice: Choice, step: float |
     if None in known:
         known = [time_value(process, first, place, choice) for place in range(count)] if first.time is not None else None
     if known is None:
-        _check_numbers(first)
         return Times(np.arange(count, dtype=np.float64), False)
     if None in known:
         place = known.index(None)
@@ -59,14 +58,3 @@ def check_time(path: Path, part: str, time: float | None, times: Times, place: i
         here = "tells no time" if time is None else f"is at time {time:g}"
         fix = "All samples need the same times; take out what is too much, or interpolate."
         raise FileError(path, f"{here}, and the first sample's at {times.values[place]:g}", part=part, fix=fix)
-
-
-def _check_numbers(look: Look) -> None:
-    """Frames that tell no time are numbered without gaps."""
-    numbers = look.sample.numbers
-    gaps = np.diff(numbers)
-    if len(gaps) and gaps.max() != gaps.min():
-        place = int(np.argmax(gaps))
-        problem = f"there is none between {numbers[place]} and {numbers[place + 1]}, while others are {gaps.min()} apart"
-        fix = "Copy the sample completely, or list its frames with their times in a .pvd file."
-        raise FileError(look.sample.paths[place + 1], problem, part="number of the frame", fix=fix)

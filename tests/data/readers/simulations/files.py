@@ -81,19 +81,15 @@ def _written(writer: Any, path: Path, frames: Sequence[Any], times: Sequence[flo
     writer.Write()
 
 
-def write_vtu(folder: Path, frames: Sequence[Any], times: Sequence[float]) -> None:
-    for place, (frame, time) in enumerate(zip(frames, times, strict=True)):
-        frame.field_data["TimeValue"] = [time]
-        frame.save(folder / f"state_{place:04d}.vtu")
-
-
-def write_compressed_vtu(folder: Path, frames: Sequence[Any], times: Sequence[float]) -> None:
+def write_vtu(folder: Path, frames: Sequence[Any], times: Sequence[float], how: str = "compressed") -> None:
     for place, (frame, time) in enumerate(zip(frames, times, strict=True)):
         frame.field_data["TimeValue"] = [time]
         writer = needed("vtkmodules.vtkIOXML").vtkXMLUnstructuredGridWriter()
         writer.SetInputData(frame)
         writer.SetFileName(str(folder / f"state_{place:04d}.vtu"))
-        writer.SetCompressorTypeToZLib()
+        writer.SetDataModeToAscii() if how == "text" else writer.SetDataModeToAppended()
+        writer.SetCompressorTypeToZLib() if how == "compressed" else writer.SetCompressorTypeToNone()
+        writer.EncodeAppendedDataOff()
         writer.Write()
 
 
@@ -127,7 +123,9 @@ def write_pvd(folder: Path, frames: Sequence[Any], times: Sequence[float]) -> No
 
 
 def write_vtkhdf(folder: Path, frames: Sequence[Any], times: Sequence[float]) -> None:
-    _written(needed("vtkmodules.vtkIOHDF").vtkHDFWriter(), folder / "all.vtkhdf", frames, times)
+    writer = needed("vtkmodules.vtkIOHDF").vtkHDFWriter()
+    writer.SetChunkSize(100)
+    _written(writer, folder / "all.vtkhdf", frames, times)
 
 
 def write_xdmf(folder: Path, frames: Sequence[Any], times: Sequence[float]) -> None:
@@ -158,8 +156,9 @@ def write_ensight(folder: Path, frames: Sequence[Any], times: Sequence[float]) -
 
 
 FORMATS: dict[str, Callable[[Path, Sequence[Any], Sequence[float]], None]] = {
-    "vtu": write_vtu,
-    "compressed vtu": write_compressed_vtu,
+    "vtu": partial(write_vtu, how="plain"),
+    "vtu text": partial(write_vtu, how="text"),
+    "vtu compressed": write_vtu,
     "legacy": write_legacy,
     "legacy text": partial(write_legacy, binary=False),
     "vtp": write_vtp,

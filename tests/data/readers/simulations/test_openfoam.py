@@ -15,6 +15,8 @@ from calm_pde.data.readers.simulations.openfoam import OpenFOAM
 from calm_pde.errors import FileError
 from tests.data.readers.simulations.openfoam import Block, Value, write_case
 
+pytestmark = pytest.mark.usefixtures("process")
+
 TIMES = (0, 0.5, 1)
 
 

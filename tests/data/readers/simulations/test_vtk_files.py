@@ -12,7 +12,9 @@ from calm_pde.data.readers.simulations.vtk_files import VTKFiles
 from calm_pde.records.trajectory import Source
 from tests.data.readers.simulations.files import FORMATS, TIMES, plane, states, temperature, velocity
 
-ROUNDING = {"ensight": 1e-6, "exodus": 1e-6, "xdmf": 1e-5, "legacy text": 1e-5}
+pytestmark = pytest.mark.usefixtures("process")
+
+ROUNDING = {"ensight": 1e-6, "exodus": 1e-6, "xdmf": 1e-5, "legacy text": 1e-5, "vtu text": 1e-9}
 """Points or all numbers in single precision; six digits of text."""
 
 
