@@ -35,7 +35,7 @@ class Reader(Config, ABC):
     """One kind of file; fields of a subclass are the options of `calm convert`, with the paper's choices as defaults."""
 
     path: tyro.conf.Positional[Path]
-    """The file, or the folder that holds the files."""
+    """The published file, or the folder that holds its files."""
 
     endings: ClassVar[tuple[str, ...]] = ()
     """How names of its files end, or of the files in its folder, where they tell the kind."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import sys
 import warnings
 import xml.etree.ElementTree as ElementTree
@@ -21,8 +20,6 @@ import numpy as np
 
 _LIST_ENDINGS = (".pvd", ".series")
 _FINE = "Unknown Attribute Type None"  # of what the XDMF library says: VTK's own writer leaves out the type of some arrays
-_CELLS = ("CELLS", "VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")  # of legacy files
-_HEADING = re.compile(rb"^[ \t]*[A-Za-z_].*$", re.MULTILINE)
 _SAID = 4000  # characters of what the libraries said that are looked through
 
 Arrays = dict[str, np.ndarray]
@@ -173,8 +170,6 @@ class Reading:
 
 
 def _vtk_reader(pyvista: Any, path: str) -> Any:
-    if path.endswith(".vtk"):
-        _check_end(path)
     reader = pyvista.get_reader(path).reader
     if reader.IsA("vtkExodusIIReader"):
         reader.ApplyDisplacementsOff()  # or points would move, and the field of displacements would be lost
@@ -226,45 +221,6 @@ def _mesh(leaf: Leaf) -> Arrays:
 
 def _text(said: Any) -> str:
     return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-
-
-def _check_end(path: str) -> None:
-    """A legacy file of text that ends too early is read by VTK without a word, with whatever was in memory as its numbers."""
-    with open(path, "rb") as file:
-        head = file.read(1000).splitlines()
-        if len(head) < 3 or head[2].strip().upper() != b"ASCII":
-            return
-        file.seek(0)
-        content = file.read()
-    headings = [found for found in _HEADING.finditer(content) if found[0][:3].lower() not in (b"nan", b"inf")]
-    if not headings:
-        return
-    lines = [found[0].decode(errors="replace").split() for found in headings]
-    expected, found = _numbers_after(lines), len(content[headings[-1].end() :].split())
-    if found < expected:
-        raise Refusal(f"it ends too early: {found} of the {expected} numbers after {' '.join(lines[-1])!r}")
-
-
-def _numbers_after(lines: list[list[str]]) -> int:
-    """How many numbers follow the last of the lines of words of a legacy file; 0 where that is not known."""
-    last, before = lines[-1], lines[-2] if len(lines) > 1 else [""]
-    rows = next((int(line[1]) for line in reversed(lines) if line[0].upper() in ("POINT_DATA", "CELL_DATA") and line[1:]), 0)
-    word = last[0].upper()
-    if word == "LOOKUP_TABLE" and before[0].upper() == "SCALARS":
-        return rows * (int(before[3]) if len(before) > 3 else 1)
-    if word in ("VECTORS", "NORMALS", "TENSORS", "TENSORS6"):
-        return rows * {"TENSORS": 9, "TENSORS6": 6}.get(word, 3)
-    if word in ("CONNECTIVITY", "OFFSETS"):
-        sizes = next((line for line in reversed(lines) if line[0].upper() in _CELLS), ["", "0", "0"])
-        return int(sizes[1 if word == "OFFSETS" else 2])
-    if word in _CELLS:
-        return int(last[2])
-    if word in ("POINTS", "CELL_TYPES", "X_COORDINATES", "Y_COORDINATES", "Z_COORDINATES"):
-        return int(last[1]) * (3 if word == "POINTS" else 1)
-    if word == "FIELD":
-        return 1  # a number, and the words before it, of the first array at least
-    field = len(last) == 4 and last[1].isdigit() and last[2].isdigit()
-    return int(last[1]) * int(last[2]) if field else 0
 
 
 def _plain(values: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calm_pde.data.readers.simulations.channels import Channels, Offered
+from calm_pde.data.readers.simulations.lengths import check_length
 from calm_pde.data.readers.simulations.meshes import Block, Space, chosen_blocks, space_of
 from calm_pde.data.readers.simulations.process import ReadingProcess
 from calm_pde.data.readers.simulations.samples import STEPS, SampleFiles
@@ -78,6 +79,7 @@ def frames_of(process: ReadingProcess, sample: SampleFiles, foam: bool) -> list[
         return [Frame(None, (str(path),), None) for path in sample.paths]
     each = []
     for path in sample.paths:
+        check_length(path)
         facts, _ = process.ask(path, "", {"frames": {"path": str(path), "foam": foam}})
         each.append([Frame(one["time"], tuple(one["parts"]), one["step"]) for one in facts["frames"]])
     first = each[0]
@@ -155,6 +157,8 @@ def _asked(
     missing = next((path for path in map(Path, frame.parts) if not path.exists()), None)
     if missing is not None:
         raise FileError(missing, "there is no such file", part=part, fix="Copy the sample completely.")
+    for path in map(Path, frame.parts if frame.step is None else ()):  # each frame is in files of its own
+        check_length(path)
     return process.ask(frame.path, part, {"frame": request | more})
 
 

@@ -24,15 +24,20 @@ class OpenFOAM(Simulation):
     decomposed: bool | None = None
     """Read the folders processor0, processor1, …; by default where they have more times than the case itself."""
 
+    @classmethod
+    def takes(cls, path: Path) -> bool:
+        """Whether a folder is a case, or holds some."""
+        return path.is_dir() and any(_is_case(folder) for folder in (path, *path.glob("*")))
+
     @property
     def choice(self) -> Choice:
         return Choice(foam=True, cells=True, patches=self.patches, region=self.region)
 
     def samples(self) -> tuple[list[SampleFiles], SampleTable | None]:
         root = existing_folder(self.path, "the case, or one case per sample")
-        if _parts(root):
+        if _is_case(root):
             return [self._sample(root)], None
-        cases = {case.name: self._sample(case) for case in in_order(root.iterdir()) if case.is_dir() and _parts(case)}
+        cases = {case.name: self._sample(case) for case in in_order(root.iterdir()) if case.is_dir() and _is_case(case)}
         if not cases:
             raise nothing(root, f"OpenFOAM case with {_MESH}")
         table = read_samples(root / TABLE) if (root / TABLE).is_file() else None
@@ -46,7 +51,7 @@ class OpenFOAM(Simulation):
         return SampleFiles(case.name, (case,) if serial or not parts else tuple(parts), signals=case / SIGNALS)
 
 
-def _parts(case: Path) -> bool:
+def _is_case(case: Path) -> bool:
     """Whether a folder is a case."""
     return (case / _MESH).is_dir() or bool(_processors(case))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tyro
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from calm_pde.data.readers.arrays import given_pairs, with_names
@@ -27,6 +29,8 @@ from calm_pde.records.trajectory import Source, Split, Trajectory, generated_spl
 class Simulation(Reader):
     """A folder with a folder or a file per sample."""
 
+    path: tyro.conf.Positional[Path]
+    """The folder with all samples, or what one sample is alone."""
     fields: tuple[str, ...] = ()
     """Names of the fields to read, or of components like U_x; by default all that are real numbers."""
     features: tuple[str, ...] = ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from calm_pde.data.readers.simulations.frames import Choice
-from calm_pde.data.readers.simulations.samples import SampleFiles, sample_files
+from calm_pde.data.readers.simulations.samples import FRAMES, STEPS, SampleFiles, sample_files
 from calm_pde.data.readers.simulations.simulation import Simulation
 from calm_pde.data.readers.simulations.tables import SampleTable
 
@@ -14,6 +16,9 @@ class VTKFiles(Simulation):
     Or in one folder: a file per sample, or frames as name_0000.vtu, name_0001.vtu, …. A table samples.csv beside them gives
     parameters, signals.csv in each folder what is known in time. Needs the extra `mesh`.
     """
+
+    endings: ClassVar[tuple[str, ...]] = (*FRAMES, *STEPS)
+    """Of the files that it reads."""
 
     cells: bool = False
     """Read the values of cells, at their centers, instead of those of points."""

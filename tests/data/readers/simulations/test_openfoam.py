@@ -123,3 +123,11 @@ def test_wrong_cases_are_named(tmp_path: Path) -> None:
         read(case)
     with pytest.raises(FileError, match="holds no OpenFOAM case"):
         read(tmp_path / "case" / "system")
+
+
+def test_cases_are_told_from_other_folders(tmp_path: Path) -> None:
+    write_case(tmp_path / "cases" / "one", TIMES[:1], FIELDS, processors=2)
+    assert OpenFOAM.takes(tmp_path / "cases")
+    assert OpenFOAM.takes(tmp_path / "cases" / "one")
+    assert not OpenFOAM.takes(tmp_path / "cases" / "one" / "system")
+    assert not OpenFOAM.takes(tmp_path / "none")
