@@ -28,7 +28,7 @@ def check_undifferentiated(name: str, values: object) -> None:
         for place, value in enumerate(values):
             check_undifferentiated(f"{name}[{place}]", value)
     elif isinstance(values, Tensor) and values.requires_grad:
-        fix = f"Pass {name}.detach(); for derivatives use surrogate.differentiable(points), a module that takes and gives tensors."
+        fix = f"Pass {name}.detach(); for derivatives use surrogate.differentiable(points), a module."
         raise InputError(
             name, expected="plain numbers, through which nothing is differentiated", got="a tensor with gradient", fix=fix
         )

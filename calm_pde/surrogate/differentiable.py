@@ -52,6 +52,7 @@ class Differentiable(nn.Module):
         self.times, self.steps = surrogate.asked_times(times), surrogate._steps(times)
         self.allow_nonfinite = allow_nonfinite
         self.model = copy.deepcopy(surrogate.model).requires_grad_(False).eval()
+        self.model.differentiate()
         self.register_buffer("points", torch.from_numpy(coordinates).to(surrogate.device), persistent=False)
         self.register_buffer("asked", None if asked is None else asked.to(surrogate.device), persistent=False)
         self.register_buffer("codes", surrogate._codes(node_type), persistent=False)

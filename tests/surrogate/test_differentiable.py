@@ -1,4 +1,4 @@
-"""Objectives are differentiated through a surrogate, once and twice, by all that it is given; what has no derivative is refused."""
+"""Objectives are differentiated through a surrogate, once and twice, by all that it is given; the rest is refused by name."""
 
 from __future__ import annotations
 
