@@ -96,8 +96,16 @@ class Box:
         lower, extent = self._corners(points)
         return (points - lower) / extent
 
-    def to_unit_inside(self, points: np.ndarray) -> np.ndarray:
-        """`to_unit`, with points beyond a periodic axis brought back into the box in float64, however many periods away."""
+    def to_unit_inside(self, points: Array) -> Array:
+        """`to_unit`, with points beyond a periodic axis brought back into the box in float64, however many periods away.
+
+        Tensors are given back in float64, and differentiable.
+        """
+        if isinstance(points, Tensor):
+            exact = self.to_unit(points.double())
+            axes = torch.tensor(self.periodic, device=points.device)
+            beyond = ((exact < -_RIM) | (exact > 1 + _RIM)) & axes
+            return exact - torch.where(beyond, exact.detach().floor(), 0.0)
         unit = self.to_unit(points)
         far = ((unit < -_RIM) | (unit > 1 + _RIM)) & np.array(self.periodic)
         if not far.any():

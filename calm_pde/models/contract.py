@@ -182,6 +182,10 @@ class Model(nn.Module, ABC):
     def prepare(self, stage: str, training: Iterable[Frames]) -> None:
         """Called once before a stage but the first begins, with all training trajectories."""
 
+    def differentiate(self) -> None:
+        """Called once on a copy whose answers are differentiated, to any order: what training leaves out of its gradients is
+        in them from then on, and nothing is computed by what has no second derivative."""
+
     def reading(self) -> dict[str, Reading]:
         """The parameters that are larger for what the model is told, by name; see `widened_weights`."""
         return {}

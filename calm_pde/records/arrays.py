@@ -22,6 +22,18 @@ def check_plain(name: str, values: object) -> None:
         raise InputError(name, expected="real numbers", got=f"{getattr(values, 'dtype', 'complex')}", fix=fix)
 
 
+def check_undifferentiated(name: str, values: object) -> None:
+    """Nothing that derivatives are asked by, in lists neither: turned into numbers, it would lose them."""
+    if isinstance(values, list | tuple):
+        for place, value in enumerate(values):
+            check_undifferentiated(f"{name}[{place}]", value)
+    elif isinstance(values, Tensor) and values.requires_grad:
+        fix = f"Pass {name}.detach(); for derivatives use surrogate.differentiable(points), a module."
+        raise InputError(
+            name, expected="plain numbers, through which nothing is differentiated", got="a tensor with gradient", fix=fix
+        )
+
+
 def _is_complex(values: object) -> bool:
     if isinstance(values, Tensor):
         return values.is_complex()
@@ -31,11 +43,7 @@ def _is_complex(values: object) -> bool:
 def finite_numbers(name: str, values: object) -> np.ndarray:
     """Finite real numbers in float64."""
     check_plain(name, values)
-    if isinstance(values, Tensor) and values.requires_grad:
-        fix = f"Pass {name}.detach(), or ask the model itself, surrogate.model, for derivatives."
-        raise InputError(
-            name, expected="plain numbers, through which nothing is differentiated", got="a tensor with gradient", fix=fix
-        )
+    check_undifferentiated(name, values)
     try:
         if values is None:
             raise TypeError("None")

@@ -23,6 +23,7 @@ from calm_pde.notebook import html_table
 from calm_pde.records.arrays import finite_numbers
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Description, Field, Spelling
+from calm_pde.surrogate.differentiable import Differentiable
 from calm_pde.surrogate.nearness import checked_outside, far_from_mesh, said_already, warn_few, warn_outside
 from calm_pde.surrogate.told import Door, Told, warn_of_range
 from calm_pde.surrogate.translator import Translator
@@ -277,17 +278,24 @@ class Surrogate:
 
         Windows of one frame, and where something is prescribed of those that are asked; of a steady problem the features.
         """
-        states, steady = state if state.ndim == 3 else state[None], self.task == "steady"
         beside = {name: self._tensor(values) for name, values in self._door.checked(told, points.shape[-2], steps).items()}
+        batch = self._assembled(state, points, node_type, beside, steps)
+        self._check_prescribed(batch)
+        return batch, state.ndim == points.ndim == 2 and not told.batched
+
+    def _assembled(
+        self, state: Tensor, points: Tensor, node_type: Tensor | None, beside: dict[str, Tensor], steps: list[float]
+    ) -> Batch:
+        """Tensors as `Batch` has them; what is for all samples has one row, or no axis of samples."""
+        states, steady = state if state.ndim == 3 else state[None], self.task == "steady"
         count = batch_size(len(states), points, beside)
-        single = state.ndim == points.ndim == 2 and not told.batched
         states, beside = (
             states.expand(count, -1, -1),
             {name: rows.expand(count, *rows.shape[1:]) for name, rows in beside.items()},
         )
         later = beside.pop("prescribed", None)
         first = states.new_zeros(count, 1, points.shape[-2], 0) if steady else states[:, None]
-        batch = Batch(
+        return Batch(
             fields=first if later is None else later if steady else torch.cat([first, later], dim=1),
             times=torch.tensor([0.0] if later is None or steady else [0.0, *steps], dtype=torch.float64),
             points=points,
@@ -296,8 +304,6 @@ class Surrogate:
             node_type=node_type,
             **({"features": states} if steady else {}) | beside,
         )
-        self._check_prescribed(batch)
-        return batch, single
 
     def _check_prescribed(self, batch: Batch) -> None:
         """What is prescribed is a number."""
@@ -322,11 +328,14 @@ class Surrogate:
             out = self.translator.with_given(out, batch)
         out = out.cpu().numpy()
         if not allow_nonfinite:
-            for number, answer in enumerate(out):
-                check_answer(answer, self.asked_times(times), None if single else number)
+            self._check_answers(out, self.asked_times(times), single)
         if far is not None:
             out = np.where(np.broadcast_to(far, (len(out), far.shape[-1]))[:, None, :, None], np.nan, out).astype(out.dtype)
         return out[0] if single else out
+
+    def _check_answers(self, out: np.ndarray, times: np.ndarray, single: bool) -> None:
+        for number, answer in enumerate(out):
+            check_answer(answer, times, None if single else number)
 
     def _far(self, points: Any, queries: Any, outside: str) -> np.ndarray | None:
         """Which queries are to be answered with NaN, since they lie far from the mesh; a warning, where it is wanted."""
@@ -338,6 +347,19 @@ class Surrogate:
         """Freezes all that depends on the geometry alone, for many solves on one mesh."""
         checked_outside(outside)
         return BakedSurrogate(self, points, queries, node_type, outside)
+
+    def differentiable(
+        self,
+        points: Any,
+        queries: Any = None,
+        times: Sequence[float] | np.ndarray | None = None,
+        node_type: Any = None,
+        allow_nonfinite: bool = False,
+    ) -> Differentiable:
+        """`solve` as a `torch.nn.Module` on these points, physical, through which objectives are differentiated by the initial
+        state and by all that is told beside it, and by queries. It is a snapshot: what becomes of the surrogate afterwards
+        changes it no more."""
+        return Differentiable(self, points, queries, times, node_type, allow_nonfinite)
 
     def _asked(self, steps: list[float]) -> tuple[dict[str, Any], slice | list[int]]:
         """What to ask the model for, and where the steps stand in its answer."""
@@ -443,6 +465,10 @@ class Surrogate:
             )
 
     def _unit(self, name: str, points: Any) -> Tensor:
+        return self._tensor(self._coordinates(name, points))
+
+    def _coordinates(self, name: str, points: Any) -> np.ndarray:
+        """A user's physical coordinates as those of the unit box, in float64, once they are found fit."""
         values, dim = finite_numbers(name, points), self.description.box.dim
         if values.ndim not in (2, 3) or values.shape[-1] != dim or not values.size:
             raise InputError(
@@ -455,7 +481,7 @@ class Surrogate:
         warn_outside(name, values, unit, self.description.box)
         if name == "points" and self.card.fewest_points is not None:
             warn_few(values.shape[-2], self.card.fewest_points)
-        return self._tensor(unit)
+        return unit
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=self.dtype, device=self.device)

@@ -13,7 +13,7 @@ from calm_pde.config import suggestion
 from calm_pde.data.readers.condition_forms import at_common_knots
 from calm_pde.data.statistics import ParameterStatistics, Statistics
 from calm_pde.errors import InputError, TrainingRangeWarning
-from calm_pde.records.arrays import check_plain, finite_numbers
+from calm_pde.records.arrays import check_plain, check_undifferentiated, finite_numbers
 from calm_pde.records.description import Description
 from calm_pde.surrogate.translator import Translator
 
@@ -199,6 +199,7 @@ class Door:
         columns = []
         for name in names:
             check_plain(f"prescribed[{name!r}]", given[name])
+            check_undifferentiated(f"prescribed[{name!r}]", given[name])
             line = np.asarray(given[name], dtype=np.float64)
             if line.ndim not in (2, 3) or line.shape[-2:] != (count, num_points):
                 raise InputError(

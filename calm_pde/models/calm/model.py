@@ -153,6 +153,11 @@ class CalmPDE(Model):
             generator=generator,
         )
 
+    def differentiate(self) -> None:
+        for layer in self.encoder:
+            if layer.offsets is not None:
+                layer.offsets.radii_count = True
+
     def reading(self) -> dict[str, Reading]:
         """Features join what the first layer and the detail path read; their maps before filters answer as many channels."""
         found = {"processor.modulator.expand.weight": Reading(0, ("parameters", "signals"))}

@@ -23,17 +23,18 @@ from calm_pde.types import Bool, Float, Int, Tensor
 class QueryOffsets(nn.Module):
     """a_j(u) = a_j + ρ · r_j · tanh(W σ(V m_j + b)): a query moves by at most ρ · r_j along each axis.
 
-    r_j is the radius of the receptive field RF(a_j) of the place a_j where the query rests, without a gradient of its own, ρ
-    the `reach`. m_j holds what the layer's features f and points α are like there, means over RF(a_j) of f, of e and of
-    f ⊗ e, where e = (a_j − α)/r_j: the level of the field, how its points lie, and its slopes. V m_j is itself a continuous
-    convolution, with the kernel V of (1, e)/M. W starts at zero: in a fresh model the queries rest.
+    r_j is the radius of the receptive field RF(a_j) of the place a_j where the query rests, in training without a gradient of
+    its own (`radii_count`: with it, so that derivatives of the answer are exact), ρ the `reach`. m_j holds what the layer's
+    features f and points α are like there, means over RF(a_j) of f, of e and of f ⊗ e, where e = (a_j − α)/r_j: the level of
+    the field, how its points lie, and its slopes. V m_j is itself a continuous convolution, with the kernel V of (1, e)/M. W
+    starts at zero: in a fresh model the queries rest.
     """
 
     declared_matrices: ClassVar[dict[str, Matrices]] = {"filters": Matrices()}
 
     def __init__(self, in_channels: int, dim: int, reach: float, width: int, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.reach = reach
+        self.reach, self.radii_count = reach, False
         bound = 1 / math.sqrt((dim + 1) * (in_channels + 1))
         self.filters = nn.Parameter(torch.empty(dim + 1, in_channels, width).uniform_(-bound, bound, generator=generator))
         self.places = nn.Parameter(torch.empty(dim, width).uniform_(-bound, bound, generator=generator))
@@ -70,7 +71,8 @@ class QueryOffsets(nn.Module):
             x, nothing = x.to(rest.dtype).contiguous(), torch.zeros_like(self.bias)
             seen = convolve(work, x, points, rest, self.filters, level_and_places, nothing, (), ())
             share = torch.tanh(self.write(nn.functional.gelu(seen)))
-        return self.reach * _radii(work, points.detach(), rest.detach())[:, None, None] * share
+        held = (points, rest) if self.radii_count else (points.detach(), rest.detach())
+        return self.reach * _radii(work, *held)[:, None, None] * share
 
 
 def _of_moments(
@@ -85,4 +87,7 @@ def _radii(work: Work, points: Float[Tensor, "point dim"], queries: Float[Tensor
     """How far each receptive field goes, some queries at a time."""
     starts = range(0, len(queries), work.plan.chunk)
     some = (work.displacement(slice(start, start + work.plan.chunk), points, queries) for start in starts)
-    return torch.cat([squared_distances(away).amax(dim=-1) for away in some]).sqrt()
+    squared = torch.cat([squared_distances(away).amax(dim=-1) for away in some])
+    if squared.requires_grad:
+        squared = squared.clamp(min=torch.finfo(squared.dtype).tiny)  # the root has no slope at 0
+    return squared.sqrt()

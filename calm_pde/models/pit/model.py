@@ -118,7 +118,11 @@ class Pit(Stepwise):
         self.within = nn.ModuleList(PositionAttention(heads, generator) for _ in range(config.blocks))
         self.blocks = nn.ModuleList(perceptron((1 + heads) * width, width, width, generator) for _ in range(config.blocks))
         self.back = PositionAttention(heads, generator)
+        self._gathers = False
         self.project = perceptron(heads * width, width, config.out_channels, generator)
+
+    def differentiate(self) -> None:
+        self._gathers = True
 
     def reading(self) -> dict[str, Reading]:
         return {"lift.0.weight": Reading(self.config.in_channels, BESIDE, repeats=self.config.heads)}
@@ -140,6 +144,7 @@ class Pit(Stepwise):
         into = near(points, self.latent, config.encoder_quantile, self.periodic, mask)
         within = near(self.latent, self.latent, 1.0, self.periodic)
         back = near(self.latent, points if queries is None else queries, config.decoder_quantile, self.periodic)
+        into, back = (where._replace(gathered=self._gathers) for where in (into, back))
         known = self.node_types.beside(points if config.coordinates else points[..., :0], node_type)
         return PitGeometry(
             into,

@@ -19,11 +19,15 @@ SHARPEST = 1e4
 
 
 class Near(NamedTuple):
-    """The keys that each query attends to, and how far they are; `indices` None: every key, in its own place."""
+    """The keys that each query attends to, and how far they are; `indices` None: every key, in its own place.
+
+    Features that are `gathered` take more memory, and their sum has derivatives of any order.
+    """
 
     squared: Float[Tensor, "#cloud query neighbor"]
     valid: Bool[Tensor, "cloud #query neighbor"] | None
     indices: Int[Tensor, "cloud query neighbor"] | None
+    gathered: bool = False
 
 
 def near(
@@ -96,13 +100,22 @@ def attended(
         else:
             offset = torch.arange(clouds, device=x.device)[:, None, None] * x.shape[-2]
             index, table = (where.indices + offset).flatten(0, 1), rows.flatten(2).flatten(0, 1)
-            by_head = [
-                embedding_bag(index, table, per_sample_weights=weights[:, head].flatten(0, 1), mode="sum")
-                for head in range(heads)
-            ]
+            by_head = [_summed(index, table, weights[:, head].flatten(0, 1), where.gathered) for head in range(heads)]
             mixed = torch.stack([of_head.view(clouds, num_queries, -1) for of_head in by_head], dim=1)
     mixed = mixed.unflatten(-1, (-1, x.shape[-1])).permute(0, 3, 2, 1, 4)  # cloud row query head channel
     return mixed.reshape(*x.shape[:2], num_queries, heads * x.shape[-1])
+
+
+def _summed(
+    index: Int[Tensor, "row neighbor"],
+    table: Float[Tensor, "key features"],
+    weights: Float[Tensor, "row neighbor"],
+    gathered: bool,
+) -> Float[Tensor, "row features"]:
+    """Σ_n w_n table[index_n] of each row."""
+    if gathered:
+        return torch.einsum("rn,rnf->rf", weights, table[index])
+    return embedding_bag(index, table, per_sample_weights=weights, mode="sum")
 
 
 def _all_squared(

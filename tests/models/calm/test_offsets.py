@@ -155,6 +155,20 @@ def test_radii_have_no_gradient():
     assert not bool(of_points.any())
 
 
+def test_radii_count_where_answers_are_differentiated():
+    """The second layer that follows has radii that depend on the state, by the positions of the first."""
+    model, call = perturbed(following().build()).double(), inputs(own_meshes=False)
+    model.requires_grad_(False)
+    values = call["values"].clone().requires_grad_()
+
+    def output(values):
+        return model(values, call["points"], 1)
+
+    assert not torch.autograd.gradcheck(output, values, atol=1e-9, fast_mode=True, raise_exception=False)
+    model.differentiate()
+    assert torch.autograd.gradcheck(output, values, atol=1e-9, fast_mode=True)
+
+
 def test_gradients_reach_what_moves_the_queries():
     """By numbers: the field, its points and all weights of the offsets, through kernels, latent steps and decoder."""
     model = perturbed(following((0.5, 0.0)).build()).double()

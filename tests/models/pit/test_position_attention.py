@@ -76,6 +76,8 @@ def test_sums_equal_the_dense_product_with_masks_and_own_clouds(quantile):
         dense = dense_weights(module, keys[sample], queries, quantile, periodic, mask[sample].nonzero().flatten().tolist())
         expected = torch.cat([dense[h] @ x[sample] for h in range(2)], dim=-1)
         assert relative_error(out[sample], expected) < 1e-12
+    gathered = attended(x, where._replace(gathered=True), module(where))
+    assert relative_error(gathered, out) < 1e-14
     out.square().sum().backward()
     assert x.grad is not None
     assert bool((x.grad[1, :, 17:] == 0).all())
