@@ -61,8 +61,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
         """Of the fields, conditions and frames that are taken."""
         self._conditions: dict[str, list[int]] = {}
         if conditions is not None:
-            features = tuple(field.name for field in whole.features)
-            for kind, names in (("parameters", whole.parameters), ("signals", whole.signals), ("features", features)):
+            for kind, names in whole.conditions.items():
                 self._conditions[kind] = [place for place, name in enumerate(names) if name in conditions]
             self.description = self.description.told(conditions)
         self.points = None if whole.points is None else self._unit(whole.points)
@@ -140,10 +139,12 @@ class Dataset(TorchDataset[dict[str, Any]]):
         if found.signals is not None and found.signal_times is not None:
             item["signals"] = _tensor(found.signals)
             item["signal_times"] = _tensor(self.in_frames(found.signal_times) - self.frame_times[start])
-        for kind, places in self._conditions.items():
-            if kind in item:
-                item[kind] = item[kind][..., places]
-        return item
+        return item | {kind: self.taken(kind, item[kind]) for kind in self._conditions if kind in item}
+
+    def taken(self, kind: str, values: Any) -> Any:
+        """Of all parameters, signals or features of the file (…, condition), array or tensor, those that are taken."""
+        places = self._conditions.get(kind)
+        return values if places is None else values[..., places]
 
     def collate(self, items: list[dict[str, Any]]) -> Batch:
         """Items as one batch; meshes of different size are padded and masked."""

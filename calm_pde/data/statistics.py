@@ -77,10 +77,10 @@ def condition_statistics(dataset: Dataset) -> tuple[ParameterStatistics | None, 
                 where = f"{name} of trajectory {index}"
                 fix = "Run `calm check` on the file to see where."
                 raise FileError(dataset.file.path, "holds numbers that are not finite", part=where, fix=fix)
-        if found.parameters is not None:
-            rows.append(found.parameters)
+        if found.parameters is not None and description.parameters:
+            rows.append(dataset.taken("parameters", found.parameters))
         if signals is not None and found.signals is not None:
-            signals.add(found.signals)
+            signals.add(dataset.taken("signals", found.signals))
     of_signals = None if signals is None else signals.statistics(description.signals)
     return (_of_parameters(np.stack(rows), description.parameters) if rows else None), of_signals
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import gelu
 
 from calm_pde.engine.precision import full_precision
-from calm_pde.models.contract import Reading
+from calm_pde.models.contract import Abilities, Reading
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
 from calm_pde.nn.deformation import Deformation
@@ -56,6 +56,10 @@ class LatentGridConfig(StepwiseConfig):
         """One coordinate per axis."""
         one = self.deformation_center
         return one if isinstance(one, tuple) else (float(one),) * self.dim
+
+    @property
+    def abilities(self) -> Abilities:
+        return super().abilities._replace(conditions=True)
 
     @property
     def has_latent_grid(self) -> bool:

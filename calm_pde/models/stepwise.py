@@ -28,7 +28,10 @@ BESIDE = ("features", *STEP)
 
 
 class StepwiseConfig(ModelConfig):
-    """The configuration of a model whose answers are its next inputs."""
+    """The configuration of a model whose answers are its next inputs.
+
+    One whose `step` reads `given_channels` declares in its abilities that it takes conditions.
+    """
 
     @model_validator(mode="after")
     def _frames_follow_frames(self) -> StepwiseConfig:
@@ -41,7 +44,7 @@ class StepwiseConfig(ModelConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(frame_to_frame=True, conditions=True)
+        return Abilities(frame_to_frame=True)
 
     @property
     def given_channels(self) -> int:

@@ -254,7 +254,7 @@ def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
         "in_channels": (features or data.box.dim) if steady else fields,
         "out_channels": fields,
         **dict.fromkeys(("parameters", "signals", "features"), 0),
-        **conditions_told(recipe.data.conditions, data, str(content.get("task", "rollout"))),
+        **conditions_told(recipe.data.conditions, dataset.file.description, str(content.get("task", "rollout"))),
     }
     told = [name for name in ("parameters", "signals", "features") if known[name]]
     if content.get("node_types"):
@@ -286,8 +286,7 @@ def conditions_told(chosen: bool | tuple[str, ...], data: Description, task: str
     A steady problem has no signals, and its features are its input; an autoencoder takes no steps that parameters and signals
     could change.
     """
-    features = tuple(field.name for field in data.features)
-    there = {"parameters": data.parameters, "signals": data.signals, "features": features}
+    there = data.conditions
     of_task = {"rollout": tuple(there), "steady": ("parameters",), "autoencoder": ("features",)}[task]
     named = chosen if isinstance(chosen, tuple) else ()
     for name in named:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from calm_pde.errors import InputError
 from calm_pde.models import MODELS
+from calm_pde.models.contract import Abilities
 from calm_pde.models.stepwise import Stepwise, StepwiseConfig
 
 KIND = "steps"
@@ -19,19 +20,23 @@ KIND = "steps"
 class StepsConfig(StepwiseConfig):
     width: int = 6
 
+    @property
+    def abilities(self) -> Abilities:
+        return super().abilities._replace(conditions=True)
+
     def build(self, mesh: Any = None, seed: int = 0) -> Steps:
         return Steps(self, seed)
 
 
 class Steps(Stepwise):
-    """u + W₂ tanh(W₁ (u, mean of u, coordinates)): every point knows of all real ones."""
+    """u + W₂ tanh(W₁ (v, mean of v, coordinates)), v the state u with its conditions: every point knows of all real ones."""
 
     def __init__(self, config: StepsConfig, seed: int) -> None:
         super().__init__()
         self.config = config
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            self.first = nn.Linear(2 * config.in_channels + config.dim, config.width)
+            self.first = nn.Linear(2 * config.given_channels + config.dim, config.width)
             self.last = nn.Linear(config.width, config.out_channels)
         self.calls: list[int] = []
         """The number of frames of each step."""
@@ -49,7 +54,7 @@ class Steps(Stepwise):
         mean = states.sum(dim=2, keepdim=True) / real.sum(dim=1)[:, None, None, None]
         where = (points if points.ndim == 2 else points[:, None]).expand(*states.shape[:3], -1)
         features = torch.cat([states, mean.expand_as(states), where], dim=-1)
-        return states + self.last(torch.tanh(self.first(features)))
+        return states[..., : self.config.out_channels] + self.last(torch.tanh(self.first(features)))
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class FnoConfig(StepwiseConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return super().abilities._replace(irregular_points=False, free_queries=False)
+        return super().abilities._replace(irregular_points=False, free_queries=False, conditions=True)
 
     def latent_numbers(self, num_points: int) -> int:
         return numbers_of_modes(self.modes, self.dim, self.width)

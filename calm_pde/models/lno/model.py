@@ -53,7 +53,7 @@ class LnoConfig(StepwiseConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return super().abilities._replace(bfloat16_weights=True)
+        return super().abilities._replace(bfloat16_weights=True, conditions=True)
 
     def latent_numbers(self, num_points: int) -> int:
         return self.modes * self.width

@@ -69,7 +69,7 @@ class PitConfig(StepwiseConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return super().abilities._replace(free_queries=not self.residual)
+        return super().abilities._replace(free_queries=not self.residual, conditions=True)
 
     def latent_numbers(self, num_points: int) -> int:
         return math.prod(self.latent_mesh) * self.width
