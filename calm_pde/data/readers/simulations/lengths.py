@@ -41,6 +41,8 @@ def _check_text(path: Path) -> None:
     if found < expected:
         problem = f"ends too early: {found} of the {expected} numbers after {' '.join(words[-1])!r}"
         raise FileError(path, problem, fix=_FIX)
+    if not content[-1:].isspace():
+        raise FileError(path, "ends within a line", fix=f"{_FIX} If it is whole, end it with a line end.")
 
 
 def _numbers_after(lines: list[list[str]]) -> int:
