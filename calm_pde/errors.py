@@ -35,6 +35,10 @@ class OutsideBoxWarning(UserWarning):
     """Points or queries lie outside the unit box on a non-periodic axis; the model extrapolates there."""
 
 
+class OutsideMeshWarning(UserWarning):
+    """A surrogate is asked far from every point of the mesh, as in a hole of it."""
+
+
 class DivergedError(CalmError):
     """The answer of a surrogate stops being finite."""
 

@@ -126,11 +126,34 @@ def layer_norm(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarra
     return (x - mean) / math.sqrt(variance + 1e-5) * scale + shift
 
 
+def modulation(w: dict[str, np.ndarray], conditions: np.ndarray, *, blocks: int) -> np.ndarray:
+    """(block, sub-block, gain and scale and shift, width) of the conditions of one sample at one time."""
+    hidden = gelu_all(w["modulator.expand.weight"] @ conditions + w["modulator.expand.bias"])
+    found = w["modulator.reduce.weight"] @ hidden + w["modulator.reduce.bias"]
+    return found.reshape(blocks, 2, 3, -1)
+
+
+def linear_signal(times, values: np.ndarray, t: float) -> np.ndarray:
+    """Level before the first knot and behind the last, straight lines between."""
+    if t <= times[0]:
+        return values[0]
+    for k in range(1, len(times)):
+        if t <= times[k]:
+            share = (t - times[k - 1]) / (times[k] - times[k - 1])
+            return (1 - share) * values[k - 1] + share * values[k]
+    return values[-1]
+
+
 def processor(
-    w: dict[str, np.ndarray], z: np.ndarray, positions: np.ndarray, *, heads: int, blocks: int, periodic
+    w: dict[str, np.ndarray], z: np.ndarray, positions: np.ndarray, *, heads: int, blocks: int, periodic, changes=None
 ) -> np.ndarray:
-    """psi(Z, P) for one sample: (token, channel) -> (token, channel)."""
+    """psi(Z, P) for one sample: (token, channel) -> (token, channel).
+
+    With changes (block, sub-block, 3, width), each sub-block x + f(x) is x + (1 + g) f((1 + s) x + b).
+    """
     tokens = range(len(z))
+    none = np.zeros((blocks, 2, 3, len(w["to_in.bias"])))
+    changes = none if changes is None else changes
     x = [
         w["to_in.weight"] @ np.concatenate([z[t], fourier(positions[t], w["fourier.frequencies"])]) + w["to_in.bias"]
         for t in tokens
@@ -139,7 +162,9 @@ def processor(
     size = width // heads
     for b in range(blocks):
         v = {name.removeprefix(f"blocks.{b}."): value for name, value in w.items() if name.startswith(f"blocks.{b}.")}
-        qkv = [v["attention.to_qkv.weight"] @ x[t] + v["attention.to_qkv.bias"] for t in tokens]
+        (gain, scale, shift), (late_gain, late_scale, late_shift) = changes[b]
+        seen = [(1 + scale) * x[t] + shift for t in tokens]
+        qkv = [v["attention.to_qkv.weight"] @ seen[t] + v["attention.to_qkv.bias"] for t in tokens]
         mixed = np.zeros((len(z), width))
         for h in range(heads):
             part = slice(h * size, (h + 1) * size)
@@ -158,11 +183,8 @@ def processor(
                 ]
                 for share, j in zip(softmax(logits), tokens, strict=True):
                     mixed[i, part] += share * qkv[j][2 * width :][part]
-        x = [x[t] + v["attention.to_out.weight"] @ mixed[t] + v["attention.to_out.bias"] for t in tokens]
-        x = [
-            x[t]
-            + v["mlp.reduce.weight"] @ gelu_all(v["mlp.expand.weight"] @ x[t] + v["mlp.expand.bias"])
-            + v["mlp.reduce.bias"]
-            for t in tokens
-        ]
+        x = [x[t] + (1 + gain) * (v["attention.to_out.weight"] @ mixed[t] + v["attention.to_out.bias"]) for t in tokens]
+        seen = [(1 + late_scale) * x[t] + late_shift for t in tokens]
+        inner = [gelu_all(v["mlp.expand.weight"] @ seen[t] + v["mlp.expand.bias"]) for t in tokens]
+        x = [x[t] + (1 + late_gain) * (v["mlp.reduce.weight"] @ inner[t] + v["mlp.reduce.bias"]) for t in tokens]
     return np.array([w["to_out.weight"] @ x[t] + w["to_out.bias"] for t in tokens])

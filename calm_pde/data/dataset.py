@@ -16,6 +16,7 @@ from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window, whole_windows
 from calm_pde.errors import FileError, InputError
 from calm_pde.geometry import Box
+from calm_pde.notebook import html_table
 from calm_pde.records.batch import Batch, padded, padded_signals
 from calm_pde.records.trajectory import SPLITS, Split
 from calm_pde.types import Tensor
@@ -106,6 +107,10 @@ class Dataset(TorchDataset[dict[str, Any]]):
     def __repr__(self) -> str:
         frames = f"{self.num_frames} frame{'s' if self.num_frames > 1 else ''}"
         return f"Dataset({self.split} of {self.file.path}: {len(self)} trajectories of {frames}, {', '.join(self.fields)})"
+
+    def _repr_html_(self) -> str:
+        rows = {"trajectories": f"{len(self):,}"} | self.description.rows | {"file": self.file.path}
+        return html_table(f"Dataset: {self.split} of {self.description.name}", rows)
 
     def __getitem__(self, window: Window | int) -> dict[str, Any]:
         """The tensors of one window; of the whole trajectory for a plain position."""

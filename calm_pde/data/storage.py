@@ -19,6 +19,7 @@ import numpy as np
 from calm_pde.data.header import FORMAT, MESH, SIGNALS, Header, content_of, digest, fingerprint
 from calm_pde.errors import CalmError, ConfigError, FileError, InputError
 from calm_pde.files.links import own
+from calm_pde.notebook import html_table
 from calm_pde.records.description import Description
 from calm_pde.records.trajectory import SPLITS, Split, Trajectory
 
@@ -82,6 +83,13 @@ class DataFile:
             f"DataFile({self.path}: {header.name}, {len(self)} trajectories ({sizes}),\n"
             f"         {', '.join(map(str, header.fields))} at {points} points in {len(header.lower)}-D, {frames})"
         )
+
+    def _repr_html_(self) -> str:
+        sizes = ", ".join(f"{len(self.indices(split))} {split}" for split in SPLITS)
+        low, high = int(self.num_points.min()), int(self.num_points.max())
+        more = {"points": f"{low:,}" if low == high else f"{low:,} to {high:,}", "file": self.path}
+        rows = {"trajectories": f"{len(self):,} ({sizes})"} | self.description.rows | more
+        return html_table(f"DataFile: {self.header.name}", rows)
 
     def indices(self, split: Split) -> np.ndarray:
         return np.flatnonzero(self.splits == SPLITS.index(split))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Literal
 
 from pydantic import ConfigDict
+from rich.console import Console
 from rich.table import Table
 
 from calm_pde.metrics import METRICS
@@ -113,6 +115,11 @@ class Evaluation(Scores):
         )
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        screen = Console(record=True, file=StringIO(), width=140)
+        screen.print(table(self))
+        return screen.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
 
 def table(evaluation: Evaluation) -> Table:

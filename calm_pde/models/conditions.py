@@ -162,5 +162,6 @@ def transitions(given: Inputs, first: int, count: int) -> Float[Tensor, "batch t
 def expanded(given: Inputs, count: int) -> Inputs:
     """One state and its conditions, `count` times."""
     told = {name: getattr(given, name) for name in ("values", "features", "parameters", "signals")}
+    told |= {} if given.signal_times is None or given.signal_times.ndim == 1 else {"signal_times": given.signal_times}
     more = {name: value.expand(count, *value.shape[1:]) for name, value in told.items() if value is not None}
     return replace(given, **more)

@@ -10,6 +10,7 @@ import numpy as np
 
 from calm_pde.config import Config
 from calm_pde.geometry import Box, periodic_axes
+from calm_pde.notebook import html_table
 from calm_pde.records.symmetry import Symmetry
 
 _NOT_ALIKE = ("box", "times", "points", "cells", "node_type", "provenance")  # of a description, in the files that spell it
@@ -96,6 +97,27 @@ class Description:
     conserved: tuple[str, ...] = ()
     grid_shape: tuple[int, ...] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.name or "Description", self.rows)
+
+    @property
+    def rows(self) -> dict[str, object]:
+        """What there is to tell of it, in words."""
+        units = {name: f"{name} [{unit}]" for name, unit in self.units.items()}
+        return {
+            "fields": ", ".join(map(str, self.fields)),
+            "targets": ", ".join(self.targets),
+            "parameters": ", ".join(units.get(name, name) for name in self.parameters),
+            "signals": ", ".join(units.get(name, name) for name in self.signals),
+            "features": ", ".join(map(str, self.features)),
+            "prescribed": ", ".join(known.field for known in self.prescribed),
+            "box": f"{self.box.lower} to {self.box.upper}, periodic {self.periodic}",
+            "mesh": f"{len(self.points):,} points shared by all" if self.points is not None else "each its own",
+            "times": "steady" if self.steady else f"{len(self.times)} frames from {self.times[0]:g} to {self.times[-1]:g}",
+            "node types": ", ".join(self.node_types.values()),
+            "symmetries": ", ".join(symmetry.name for symmetry in self.symmetries),
+        }
 
     @property
     def steady(self) -> bool:

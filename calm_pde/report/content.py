@@ -16,7 +16,7 @@ from calm_pde.models.inside import LayerKernels
 from calm_pde.report.findings import Findings, LayerPath, Rank, Sample
 from calm_pde.report.meshes import DrawnMesh, drawn_mesh, thinned
 from calm_pde.report.packing import packed, quantized
-from calm_pde.report.tables import facts, tables
+from calm_pde.report.tables import conditions, facts, tables
 
 LIMIT = 8_000_000  # bytes of a report whose number of samples nobody chose
 _ALWAYS = 3  # worst, median, best
@@ -80,7 +80,7 @@ def content(
         **rest,
         "sizes": _sizes(findings),
         "meshes": [mesh.content() for mesh in meshes.drawn],
-        "tables": tables(evaluation),
+        "tables": [*tables(evaluation), *conditions(findings, chosen)],
         "config": json.dumps(_config(findings), indent=2, ensure_ascii=False),
     }
 

@@ -206,6 +206,7 @@ class Findings:
             float(self._median_batch.times[-1]),
             queries=points[torch.from_numpy(stored)],
             node_type=None if node_type is None else node_type if node_type.ndim == 1 else node_type[0],
+            conditions=given.conditions,
             progress=progress,
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calm_pde.errors import InputError
-from calm_pde.records.inputs import Inputs
+from calm_pde.records.inputs import Conditions, Inputs
 from calm_pde.report.queries import physical
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.types import Float, Tensor
@@ -37,6 +37,7 @@ def token_influence(
     *,
     queries: Tensor | None = None,
     node_type: Tensor | None = None,
+    conditions: Conditions | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> TokenInfluence:
@@ -50,6 +51,7 @@ def token_influence(
         points: (point, dim), unit coordinates.
         last_frame: in frames from the initial state; by default the last of a training trajectory.
         queries: (query, dim), unit coordinates, where the change is looked at; by default the points.
+        conditions: of the one sample, as `Translator.inputs` has them.
     """
     model, data, translator = surrogate.model, surrogate.description, surrogate.translator
     if values.ndim != 2 or points.ndim != 2:
@@ -59,8 +61,8 @@ def token_influence(
             got=f"shapes {tuple(values.shape)} and {tuple(points.shape)}",
             fix="Take one sample of the batch, without the points that pad it.",
         )
-    start = Inputs(values[None], points, node_type=translator.kinds(node_type))
-    z, positions = model.tokens(start.values, points, start.node_type)
+    start = Inputs(values[None], points, node_type=translator.kinds(node_type), **(conditions or {}))
+    z, positions = model.tokens(start.values, points, start.node_type, start.features)
     if last_frame is None:
         last_frame = float(len(data.times) - 1)
     times = {"rollout": (last_frame,), "steady": (1.0,), "autoencoder": ()}[surrogate.task]

@@ -19,17 +19,20 @@ from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
+from calm_pde.notebook import html_table
 from calm_pde.records.arrays import finite_numbers
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Description, Field, Spelling
 from calm_pde.surrogate.differentiable import Differentiable
+from calm_pde.surrogate.nearness import checked_outside, far_from_mesh, said_already, warn_few, warn_outside
 from calm_pde.surrogate.told import Door, Told, warn_of_range
 from calm_pde.surrogate.translator import Translator
 from calm_pde.types import Float, Tensor
 
 _ROUNDING = 1e-6  # of a value: what float32 may have done to a coordinate
 _WHOLE = 1e-6  # of a frame, or of a time in frames beyond the first: what is so near to a whole number of frames is one
-_LATER = ("name", "targets", "parameters", "conserved", "grid_shape", "times", "parameter_statistics", "signal_statistics")
+_LATER = ("name", "targets", "parameters", "conserved", "grid_shape", "times")
+_LATEST = ("parameter_statistics", "signal_statistics", "fewest_points")
 """In a folder where there is something to tell."""
 
 
@@ -51,6 +54,8 @@ class Card(Spelling):
     feature_statistics: Statistics | None = None
     parameter_statistics: ParameterStatistics | None = None
     signal_statistics: Statistics | None = None
+    fewest_points: int | None = None
+    """Of a training trajectory."""
     node_types: dict[int, str] = {}  # noqa: RUF012 - pydantic copies it
     metrics: dict[str, Any] = {}  # noqa: RUF012
     provenance: dict[str, Any] = {}  # noqa: RUF012
@@ -75,7 +80,7 @@ class Card(Spelling):
 
     @property
     def unwritten(self) -> set[str]:
-        return super().unwritten | {name for name in _LATER if not getattr(self, name)}
+        return super().unwritten | {name for name in (*_LATER, *_LATEST) if not getattr(self, name)}
 
     def written(self) -> dict[str, Any]:
         """As it stands in the file."""
@@ -101,6 +106,7 @@ def card_of(
         feature_statistics=statistics[1],
         parameter_statistics=conditions[0],
         signal_statistics=conditions[1],
+        fewest_points=int(dataset.file.num_points[dataset.indices].min()),
         provenance=provenance,
         **description.spelled,
     )
@@ -137,6 +143,18 @@ class Surrogate:
         ]
         return f"Surrogate({'; '.join(words)})"
 
+    def _repr_html_(self) -> str:
+        data, told = self.description, self.conditions
+        frames = f"{len(data.times) - 1} of {self.translator.spacing:g} each" if self.task == "rollout" else self.task
+        rows = {
+            "model": f"{self.card.kind}, {num_parameters(self.model):,} parameters",
+            "fields": ", ".join(map(str, data.fields)),
+            "frames": frames,
+            **{kind: ", ".join(names) for kind, names in told.items()},
+            "validation error": self.card.metrics.get("validation", ""),
+        }
+        return html_table(f"Surrogate of {data.name or 'a data set'} in {data.box.dim}-D", rows)
+
     @property
     def task(self) -> str:
         return self.translator.task
@@ -169,8 +187,8 @@ class Surrogate:
         write_folder(Path(path), {"weights": dict(self.model.state_dict())}, {"surrogate": self.card.written()})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Surrogate:
-        """From a surrogate folder, or from the run folder that holds one. Nothing in it is executed."""
+    def load(cls, path: str | os.PathLike[str], device: str | torch.device | None = None) -> Surrogate:
+        """From a surrogate folder, or from the run folder that holds one, onto a device. Nothing in it is executed."""
         path = Path(path)
         inner = path / "surrogate"
         recover(inner)
@@ -189,7 +207,7 @@ class Surrogate:
                 path / "surrogate.json", str(error), fix="It was written by another version, or damaged."
             ) from error
         load_weights(model, folder.tensors("weights"), path / "weights.safetensors")
-        return cls(model.eval(), card)
+        return cls(on_device(model.eval(), device), card)
 
     @torch.no_grad()
     def rollout(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
@@ -218,6 +236,7 @@ class Surrogate:
         signals: Any = None,
         features: Any = None,
         prescribed: Any = None,
+        outside: str = "warn",
     ) -> Any:
         """The fields at later times, (time, query, channel), from the state (point, channel) on the points (point, dim).
 
@@ -233,20 +252,24 @@ class Surrogate:
                 {name: values} at the frames of the training; linear between. A number is a level.
             features: (point, feature), or {name: (point,)}.
             prescribed: {field: (time, point)} at the times that are asked; the answer at points where it is prescribed.
+            outside: what becomes of queries far from every point of the mesh, see `far_queries`: told of in a warning, NaN, or
+                answered without a word.
         """
+        checked_outside(outside)
         if self.task == "steady" and initial is None:
             initial, features = features, None
         told = Told(parameters, signals, features, prescribed)
         if isinstance(points, list | tuple) and len(points) and finite_numbers("points", points[0]).ndim == 2:
-            return self._solve_list(initial, points, times, queries, node_type, allow_nonfinite, told)
+            return self._solve_list(initial, points, times, queries, node_type, allow_nonfinite, told, outside)
         cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
         state, steps = self._state(initial, points), self._steps(times)
         batch, single = self._batch(state, cloud, self._codes(node_type), told, steps)
         given = self.translator.inputs(batch, self.dtype)
         wanted, places = self._asked(steps)
-        with torch.no_grad():
+        far = None if queries is None else self._far(points, queries, outside)
+        with torch.no_grad(), said_already():
             found = self.model(given.values, given.points, queries=asked, **given.told, **wanted)[:, places]
-        return self._answer(found, None if queries is not None else batch, times, single, allow_nonfinite)
+        return self._answer(found, None if queries is not None else batch, times, single, allow_nonfinite, far)
 
     def _batch(
         self, state: Tensor, points: Tensor, node_type: Tensor | None, told: Told, steps: list[float]
@@ -290,7 +313,15 @@ class Surrogate:
             fix = "Give values at all times that are asked, at the points where the field is prescribed."
             raise InputError("prescribed", expected="finite numbers", got=f"{wrong} that are not", fix=fix)
 
-    def _answer(self, found: Tensor, batch: Batch | None, times: Any, single: bool, allow_nonfinite: bool) -> np.ndarray:
+    def _answer(
+        self,
+        found: Tensor,
+        batch: Batch | None,
+        times: Any,
+        single: bool,
+        allow_nonfinite: bool,
+        far: np.ndarray | None = None,
+    ) -> np.ndarray:
         """What the model says, (batch, time, query, channel), in physical units; at its points as what is prescribed has it."""
         out = self.translator.physical(found)
         if batch is not None:
@@ -298,15 +329,24 @@ class Surrogate:
         out = out.cpu().numpy()
         if not allow_nonfinite:
             self._check_answers(out, self.asked_times(times), single)
+        if far is not None:
+            out = np.where(np.broadcast_to(far, (len(out), far.shape[-1]))[:, None, :, None], np.nan, out).astype(out.dtype)
         return out[0] if single else out
 
     def _check_answers(self, out: np.ndarray, times: np.ndarray, single: bool) -> None:
         for number, answer in enumerate(out):
             check_answer(answer, times, None if single else number)
 
-    def bake(self, points: Any, queries: Any = None, node_type: Any = None) -> BakedSurrogate:
+    def _far(self, points: Any, queries: Any, outside: str) -> np.ndarray | None:
+        """Which queries are to be answered with NaN, since they lie far from the mesh; a warning, where it is wanted."""
+        cloud, asked = finite_numbers("points", points), finite_numbers("queries", queries)
+        far = far_from_mesh(cloud, asked, self.description.box, outside)
+        return far if outside == "nan" else None
+
+    def bake(self, points: Any, queries: Any = None, node_type: Any = None, outside: str = "warn") -> BakedSurrogate:
         """Freezes all that depends on the geometry alone, for many solves on one mesh."""
-        return BakedSurrogate(self, points, queries, node_type)
+        checked_outside(outside)
+        return BakedSurrogate(self, points, queries, node_type, outside)
 
     def differentiable(
         self,
@@ -437,7 +477,11 @@ class Surrogate:
                 got=f"shape {values.shape}",
                 fix=f"The surrogate lives in {dim}-D; give the physical coordinates of each point.",
             )
-        return self.description.box.to_unit_inside(values)
+        unit = self.description.box.to_unit_inside(values)
+        warn_outside(name, values, unit, self.description.box)
+        if name == "points" and self.card.fewest_points is not None:
+            warn_few(values.shape[-2], self.card.fewest_points)
+        return unit
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(values), dtype=self.dtype, device=self.device)
@@ -455,7 +499,15 @@ class Surrogate:
         return torch.as_tensor(values, dtype=torch.int64, device=self.device)
 
     def _solve_list(
-        self, initial: Any, points: Any, times: Any, queries: Any, node_type: Any, allow_nonfinite: bool, told: Told
+        self,
+        initial: Any,
+        points: Any,
+        times: Any,
+        queries: Any,
+        node_type: Any,
+        allow_nonfinite: bool,
+        told: Told,
+        outside: str,
     ) -> list[np.ndarray]:
         given = {"initial": initial, "queries": queries, "node_type": node_type}
         lists: dict[str, Any] = {}
@@ -470,21 +522,24 @@ class Surrogate:
         found = []
         for state, cloud, asked, kinds in zip(lists["initial"], points, lists["queries"], lists["node_type"], strict=True):
             beside = vars(told.of(len(found), len(points)))
-            found.append(self.solve(state, cloud, times, asked, kinds, allow_nonfinite=True, **beside))
+            found.append(self.solve(state, cloud, times, asked, kinds, allow_nonfinite=True, outside=outside, **beside))
             if not allow_nonfinite:
-                check_answer(found[-1], self.asked_times(times), len(found) - 1)
+                hidden = np.isnan(found[-1]).all(axis=(0, 2)) & (outside == "nan" and asked is not None)
+                check_answer(found[-1][:, ~hidden], self.asked_times(times), len(found) - 1)
         return found
 
 
 class BakedSurrogate:
     """A surrogate on one mesh: `fast.solve(initial, times)`."""
 
-    def __init__(self, surrogate: Surrogate, points: Any, queries: Any, node_type: Any) -> None:
+    def __init__(self, surrogate: Surrogate, points: Any, queries: Any, node_type: Any, outside: str) -> None:
         self.surrogate, self._cloud = surrogate, surrogate._unit("points", points)
         self.points = np.array(points)
         asked = None if queries is None else surrogate._unit("queries", queries)
         self._codes, self._own_queries = surrogate._codes(node_type), queries is not None
-        self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate.translator.kinds(self._codes))
+        self._far = None if queries is None else surrogate._far(points, queries, outside)
+        with said_already():
+            self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate.translator.kinds(self._codes))
 
     def solve(
         self,
@@ -504,7 +559,7 @@ class BakedSurrogate:
         given = surrogate.translator.inputs(batch, surrogate.dtype)
         asked, _ = surrogate._asked(steps)
         found = self.baked(given.values, **given.conditions, **asked)
-        return surrogate._answer(found, None if self._own_queries else batch, times, single, allow_nonfinite)
+        return surrogate._answer(found, None if self._own_queries else batch, times, single, allow_nonfinite, self._far)
 
 
 def check_answer(answer: np.ndarray, times: np.ndarray, sample: int | None = None) -> None:
@@ -524,6 +579,18 @@ def check_answer(answer: np.ndarray, times: np.ndarray, sample: int | None = Non
         f"solve: {whose} is not finite{when}. Ask for earlier times, give an initial state in the range of the training, or "
         "train further; with allow_nonfinite (--allow-nonfinite) it is given as it is."
     )
+
+
+def on_device(model: Model, device: str | torch.device | None) -> Model:
+    """The model where it is wanted; a device that is not there is named."""
+    if device is None:
+        return model
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        fix = "'cpu' is always there, 'cuda' where torch finds a GPU."
+        raise InputError("device", expected="a device that torch can use", got=f"{device} ({reason})", fix=fix) from error
 
 
 def batch_size(states: int, points: Tensor, beside: dict[str, Tensor]) -> int:

@@ -6,21 +6,27 @@ import pytest
 import torch
 
 from calm_pde.engine import latent_steps
-from calm_pde.engine.stepping import INTEGRATORS, trajectory
+from calm_pde.engine.plain import Modulation
+from calm_pde.engine.stepping import INTEGRATORS, trajectory, walk
 from calm_pde.models.calm.processor.damping import Damping
+from calm_pde.models.calm.processor.modulator import Modulator
 from calm_pde.models.calm.processor.processor import Positions, Processor
+from calm_pde.models.conditions import Known
+from calm_pde.records.signals import Signals
 from tests.clouds import random_cloud, relative_error
 
 TOKENS, CHANNELS = 5, 6
 
 
 def setting(
-    batch: int, damping: Damping = "none", own: bool = False, known: Positions = "absolute"
+    batch: int, damping: Damping = "none", own: bool = False, known: Positions = "absolute", conditions: int = 0
 ) -> tuple[Processor, torch.Tensor, torch.Tensor]:
     """ψ, a state, and positions that its samples share or that each has of its `own`."""
     generator = torch.Generator().manual_seed(0)
     sizes = {"width": 16, "heads": 4, "blocks": 2, "fourier_width": 8, "fourier_std": 1.0}
-    processor = Processor(CHANNELS, 2, (True, False), **sizes, damping=damping, positions=known, generator=generator).double()
+    modulator = Modulator(conditions, 2, 16, seed=0) if conditions else None
+    sizes |= {"damping": damping, "positions": known, "modulator": modulator}
+    processor = Processor(CHANNELS, 2, (True, False), **sizes, generator=generator).double()
     for parameter in processor.parameters():  # scales that are not 1, shifts that are not 0
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
     z = random_cloud(batch * TOKENS, CHANNELS).view(batch, TOKENS, CHANNELS) - 0.5
@@ -61,6 +67,73 @@ def test_states_and_gradients_equal_the_formula(integrator, substeps, times, bat
     for found, wanted in zip(*results, strict=True):
         own = float(wanted.detach().abs().max())
         assert float((found - wanted).detach().abs().max()) < 1e-10 * own + 1e-13 * largest  # keys' shifts are all rounding
+
+
+def told(batch: int, parameters: int = 2, signals: int = 1) -> tuple[Known, list[torch.Tensor]]:
+    """Conditions, with knots between the steps, and what there is to learn of them."""
+    inputs = []
+    if parameters:
+        inputs.append(random_cloud(batch, parameters, seed=2).requires_grad_())
+    times = torch.tensor([[0.0, 0.6, 2.3, 5.0], [0.0, 1.0, 2.0, 6.0], [-1.0, 0.9, 1.1, 9.0]], dtype=torch.float64)[:batch]
+    if signals:
+        inputs.append(random_cloud(batch * 4, signals, seed=3).view(batch, 4, signals).requires_grad_())
+    return Known(inputs[0] if parameters else None, Signals(times, inputs[-1]) if signals else None), inputs
+
+
+@pytest.mark.parametrize(("damping", "near"), [("none", "absolute"), ("full", "both")])
+@pytest.mark.parametrize("together", [12, 2048], ids=["a few", "all"])
+@pytest.mark.parametrize(("parameters", "signals"), [(2, 0), (0, 1), (2, 2)], ids=["parameters", "signals", "both"])
+@pytest.mark.parametrize(
+    ("integrator", "substeps", "times"), [("euler", 2, [0.25, 1.0, 1.75]), ("heun", 1, [1.0, 1.5, 3.0]), ("rk4", 1, [0.5, 2.0])]
+)
+def test_states_and_gradients_under_conditions_equal_the_formula(
+    integrator, substeps, times, parameters, signals, together, damping, near, monkeypatch
+):
+    """By parameters, the values of signals, every weight, the start and the positions; without gradients the same states."""
+    monkeypatch.setattr(latent_steps, "_TOGETHER", together)
+    processor, z, positions = setting(3, damping, near == "both", near, parameters + signals)
+    known, learned = told(3, parameters, signals)
+    inputs, results = [z, positions, *learned, *processor.parameters()], []
+    dynamics = processor.at(positions).under(known)
+    for states in (dynamics.trajectory(z, times, integrator, substeps), trajectory(dynamics, z, times, integrator, substeps)):
+        loss = (states * torch.linspace(1, 2, states.numel(), dtype=states.dtype).view_as(states)).sum()
+        results.append([states, *torch.autograd.grad(loss, inputs, retain_graph=True)])
+    largest = max(float(wanted.detach().abs().max()) for wanted in results[1])
+    for found, wanted in zip(*results, strict=True):
+        own = float(wanted.detach().abs().max())
+        assert float((found - wanted).detach().abs().max()) < 1e-10 * own + 1e-13 * largest
+    assert relative_error(results[0][0], processor.at(positions).trajectory(z, times, integrator, substeps)) > 1e-3
+    with torch.no_grad():
+        assert relative_error(dynamics.trajectory(z, times, integrator, substeps), results[0][0]) < 1e-13
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_gradients_of_what_conditions_change_equal_finite_differences(integrator):
+    """By gains, scales and shifts at each moment, and by the start; a side step in the middle; and once more through these."""
+    processor, z, positions = setting(2)
+    weights, way = processor.at(positions.detach()).weights, walk([0.4, 1.0, 1.3], 1)
+    moments = sorted(set(way.moments(INTEGRATORS[integrator])))
+    table = 0.3 * random_cloud(len(moments) * 2 * 2 * 2 * 3, 16, seed=4).view(len(moments), 2, 2, 2, 3, 16) - 0.1
+    places = {moment: place for place, moment in enumerate(moments)}
+
+    def states(z: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return latent_steps.latent_states(weights, 4, Modulation(table, places), z, way, INTEGRATORS[integrator])
+
+    inputs = (z, table.requires_grad_())
+    assert torch.autograd.gradcheck(states, inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(states, inputs, fast_mode=True)
+
+
+def test_samples_step_under_their_own_conditions():
+    """Each as it does alone, whatever the others' knots are."""
+    processor, z, positions = setting(3, conditions=3)
+    known, _ = told(3, 2, 1)
+    together = processor.at(positions).under(known).trajectory(z, [1.0, 2.5], "rk4", 1)
+    for sample in range(3):
+        some = slice(sample, sample + 1)
+        alone = Known(known.parameters[some], Signals(known.course.times[some], known.course.values[some]))
+        found = processor.at(positions).under(alone).trajectory(z[some], [1.0, 2.5], "rk4", 1)
+        assert relative_error(together[some], found) < 1e-13
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calm_pde.engine.stepping import trajectory
+from calm_pde.records.signals import Signals
 
 GENERATOR = torch.tensor([[-0.3, 1.0, 0.2], [-1.0, -0.1, 0.0], [0.1, 0.3, -0.5]], dtype=torch.float64)
 START = torch.tensor([[[1.0, 0.5, -0.7]]], dtype=torch.float64)
@@ -31,6 +32,48 @@ def test_observed_order(integrator, order):
     observed = [math.log2(coarse / fine) for coarse, fine in itertools.pairwise(errors) if fine > 1e-13]
     assert len(observed) >= 3
     assert observed[-1] == pytest.approx(order, abs=0.1)
+
+
+def forced(signal):
+    """dz/dt = A z + c(t)."""
+    return lambda z, time: z @ GENERATOR.T + signal(time)
+
+
+def smooth(time: float) -> torch.Tensor:
+    return torch.tensor([math.sin(2 * time), math.cos(3 * time + 1), math.sin(time) ** 2], dtype=torch.float64)
+
+
+def in_straight_lines(knots: int):
+    """`smooth` between so many knots a frame, as a known signal is told."""
+    times = torch.arange(3 * knots + 1, dtype=torch.float64)[None] / knots
+    signals = Signals(times, torch.stack([smooth(float(time)) for time in times[0]])[None])
+    return lambda time: signals.at(torch.tensor([time], dtype=torch.float64))
+
+
+def orders(errors: list[float]) -> list[float]:
+    return [math.log2(coarse / fine) for coarse, fine in itertools.pairwise(errors)]
+
+
+@pytest.mark.parametrize(("integrator", "order"), [("euler", 1), ("heun", 2), ("rk4", 4)])
+def test_observed_order_under_a_smooth_signal_that_is_known_exactly(integrator, order):
+    """Asked at its own moments: at the ends of a step and, by rk4, in its middle; the last time is reached by a side step."""
+    exact = trajectory(forced(smooth), START, [1.0, 1.5], "rk4", 512)
+    errors = []
+    for substeps in (9, 17, 33, 65):
+        states = trajectory(forced(smooth), START, [1.0, 1.5], integrator, substeps)
+        errors.append(float((states - exact).norm()))
+    steps = math.log2(65 / 33)
+    assert orders(errors)[-1] / steps == pytest.approx(order, abs=0.2)
+
+
+def test_linear_interpolation_of_a_signal_has_order_two_of_its_own():
+    """With knots as close as steps rk4 is left with 2; where knots stay, more steps find the solution under straight lines."""
+    exact = trajectory(forced(smooth), START, [3.0], "rk4", 512)[:, -1]
+    ends = [trajectory(forced(in_straight_lines(n)), START, [3.0], "rk4", n)[:, -1] for n in (4, 8, 16, 32)]
+    assert orders([float((end - exact).norm()) for end in ends])[-1] == pytest.approx(2, abs=0.1)
+    lines = [trajectory(forced(in_straight_lines(4)), START, [3.0], "rk4", steps)[:, -1] for steps in (4, 8, 16, 128)]
+    assert orders([float((end - lines[-1]).norm()) for end in lines[:-1]])[-1] == pytest.approx(4, abs=0.2)
+    assert float((lines[-1] - exact).norm()) > 1e-3
 
 
 @given(

@@ -21,7 +21,7 @@ from tests.surrogate.test_surrogate import one_thread  # noqa: F401
 
 LATER = {
     "signals": ("pump",),
-    "prescribed": (Prescribed(field="v", node_types=(6,)),),
+    "prescribed": (Prescribed(field="u"),),
     "symmetries": (Symmetry(name="half turn", axes=(-1, -2)),),
 }
 MESH = ("points", "cells", "node_type")
