@@ -16,6 +16,7 @@ from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import InputError
 from calm_pde.records.arrays import check_undifferentiated, finite_numbers
 from calm_pde.records.signals import Signals
+from calm_pde.surrogate.nearness import said_already
 from calm_pde.surrogate.told import Told
 from calm_pde.types import Tensor
 
@@ -49,6 +50,8 @@ class Differentiable(nn.Module):
         coordinates = surrogate._coordinates("points", points)
         asked = None if queries is None else torch.from_numpy(surrogate._coordinates("queries", queries))
         self.surrogate, self.physical_points = surrogate, finite_numbers("points", points).copy()
+        if queries is not None:
+            surrogate._far(points, queries, "warn")
         self.times, self.steps = surrogate.asked_times(times), surrogate._steps(times)
         self.allow_nonfinite = allow_nonfinite
         self.model = copy.deepcopy(surrogate.model).requires_grad_(False).eval()
@@ -92,7 +95,7 @@ class Differentiable(nn.Module):
             surrogate._check_prescribed(batch)
         given = surrogate.translator.inputs(batch, kind)
         wanted, places = surrogate._asked(self.steps)
-        with plain_attention():
+        with plain_attention(), said_already():
             out = self.model(
                 given.values, given.points, queries=None if asked is None else asked.to(kind), **given.told, **wanted
             )
@@ -127,6 +130,7 @@ class Differentiable(nn.Module):
         surrogate._door.checked(plain, self.points.shape[-2], self.steps)
         if queries is not None:
             surrogate._coordinates("queries", _numbers(queries))
+            surrogate._far(self.physical_points, _numbers(queries), "warn")
 
     def _beside(self, told: Told) -> dict[str, Tensor]:
         """The tensors of a batch, with one row where something is for all samples, as the door makes them of numbers."""
