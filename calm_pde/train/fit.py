@@ -73,8 +73,9 @@ def fit(
     resume: Resume = "auto",
     console: Console | None = None,
 ) -> Run:
-    """Train a surrogate from a recipe, or on a data file of your own by a rule; a data file that is missing is made first where
-    the recipe tells how.
+    """Train a surrogate from a recipe, or on a data file of your own by a rule.
+
+    A data file that is missing is made first where the recipe tells how.
 
     Interrupted, the same call goes on where it was, and a finished run is not trained again. What a recipe leaves to the rule
     (docs/own_data.md) is settled at the first start and stands in RUN/recipe.yaml.

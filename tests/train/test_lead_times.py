@@ -37,7 +37,7 @@ def trainer(folder: Path, source=None, model: dict = STEPS, **train: object) -> 
     if not path.exists():
         write(source or shared_source(20, frames=FRAMES), path).close()
     settings = {"epochs": 10, "batch_size": 4, "precision": "float64", "lead_times": "all", "curriculum": False} | train
-    content = {"name": "t", "data": {"file": path}, "model": model, "train": settings}
+    content = {"name": "t", "data": {"file": path, "conditions": False}, "model": model, "train": settings}
     return Trainer(Recipe.model_validate(content), folder / "run", Show(Console(quiet=True)))
 
 

@@ -38,7 +38,7 @@ def trainer(folder: Path, source: Any, model: dict[str, Any], **train: Any) -> T
     if not path.exists():
         write(source(20, frames=6), path).close()
     settings = {"epochs": 10, "batch_size": 4, "precision": "float64", "first_length": 3} | train
-    content = {"name": "t", "data": {"file": path}, "model": model, "train": settings}
+    content = {"name": "t", "data": {"file": path, "conditions": False}, "model": model, "train": settings}
     return Trainer(Recipe.model_validate(content), folder / "run", Show(Console(quiet=True)))
 
 
