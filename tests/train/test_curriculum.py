@@ -31,7 +31,9 @@ def _trainer(tmp_path: Path, source=None, model: dict | None = None, **train: ob
     if not path.exists():
         write(source or shared_source(20, frames=12), path).close()
     settings = {"epochs": 10, "batch_size": 4, "first_length": 3} | train
-    recipe = Recipe.model_validate({"name": "t", "data": {"file": path, "conditions": False}, "model": MODEL | (model or {}), "train": settings})
+    recipe = Recipe.model_validate(
+        {"name": "t", "data": {"file": path, "conditions": False}, "model": MODEL | (model or {}), "train": settings}
+    )
     return Trainer(recipe, tmp_path / "run", Show(Console(quiet=True)))
 
 

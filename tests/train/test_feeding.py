@@ -39,7 +39,12 @@ def _trainer(folder: Path, source=None, model: dict | None = None, **train: obje
     if not path.exists():
         write(source or shared_source(20, frames=FRAMES), path).close()
     settings = {"epochs": 10, "batch_size": 4, "precision": "float64"} | train
-    content = {"name": "t", "data": {"file": path, "conditions": False}, "model": model or {"kind": steps.KIND}, "train": settings}
+    content = {
+        "name": "t",
+        "data": {"file": path, "conditions": False},
+        "model": model or {"kind": steps.KIND},
+        "train": settings,
+    }
     return Trainer(Recipe.model_validate(content), folder / "run", Show(Console(quiet=True)))
 
 

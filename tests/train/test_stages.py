@@ -66,7 +66,11 @@ def few_points() -> Path:
 
 
 def recipe(model: dict[str, Any] = MODEL, **train: Any) -> Recipe:
-    data = {"file": few_points(), "conditions": False} if model["kind"] == "calm" else {"file": str(runs.SAMPLE), "frame_stride": 4}
+    data = (
+        {"file": few_points(), "conditions": False}
+        if model["kind"] == "calm"
+        else {"file": str(runs.SAMPLE), "frame_stride": 4}
+    )
     return Recipe.model_validate({"name": "tiny", "data": data, "model": model, "train": TRAIN | train})
 
 

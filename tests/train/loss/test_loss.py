@@ -30,7 +30,9 @@ def trainer(folder: Path, source=None, model: dict | None = None, **train: objec
     if not path.exists():
         write(source or shared_source(20), path).close()
     settings = {"epochs": 10, "batch_size": 4, "first_length": 3, "precision": "float64"} | train
-    recipe = Recipe.model_validate({"name": "t", "data": {"file": path, "conditions": False}, "model": model or MODEL, "train": settings})
+    recipe = Recipe.model_validate(
+        {"name": "t", "data": {"file": path, "conditions": False}, "model": model or MODEL, "train": settings}
+    )
     return Trainer(recipe, folder / "run", Show(Console(quiet=True)))
 
 
