@@ -46,20 +46,8 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
     assert Path("new_0000.vtkhdf").exists()
     main(["predict", "runs/heat", "--input", "new.h5", "--out", "hot.npz", "--parameters", "power=99"])
     assert "calm: parameters: power leaves the range seen in training: power = 99" in capsys.readouterr().err.splitlines()[-1]
-    main(
-        [
-            "train",
-            "heat.h5",
-            "--data.conditions",
-            "false",
-            "--train.epochs",
-            "1",
-            "--train.batches-per-epoch",
-            "1",
-            "--out",
-            "alone",
-        ]
-    )
+    short = ["--train.epochs", "1", "--train.batches-per-epoch", "1"]
+    main(["train", "heat.h5", "--data.conditions", "false", *short, "--out", "alone"])
     assert not any(Surrogate.load("alone").conditions.values())
     space: dict = {}
     exec(code, space)
