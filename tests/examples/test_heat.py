@@ -12,6 +12,7 @@ import pytest
 
 from calm_pde.cli import main
 from calm_pde.data.storage import DataFile
+from calm_pde.surrogate.surrogate import Surrogate
 
 HEAT = Path(__file__).parents[2] / "examples" / "heat"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -23,7 +24,7 @@ def test_the_script_is_short_and_knows_nothing_of_the_package() -> None:
     assert "calm_pde" not in text
 
 
-@pytest.mark.filterwarnings("ignore::calm_pde.errors.TrainingRangeWarning")  # ten cases cover little
+@pytest.mark.filterwarnings("always::calm_pde.errors.TrainingRangeWarning")  # ten cases cover little
 def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """The same commands with 10 cases and a training of seconds."""
     monkeypatch.chdir(tmp_path)
@@ -43,10 +44,15 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
     assert "must be given: conductivity, power, speed, wall" in told[1]
     assert Path("runs/heat/report.html").stat().st_size > 20000
     assert Path("new_0000.vtkhdf").exists()
+    main(["predict", "runs/heat", "--input", "new.h5", "--out", "hot.npz", "--parameters", "power=99"])
+    assert "calm: parameters: power leaves the range seen in training: power = 99" in capsys.readouterr().err.splitlines()[-1]
+    short = ["--train.epochs", "1", "--train.batches-per-epoch", "1"]
+    main(["train", "heat.h5", "--data.conditions", "false", *short, "--out", "alone"])
+    assert not any(Surrogate.load("alone").conditions.values())
     space: dict = {}
     exec(code, space)
     assert space["u"].shape == (20, len(space["points"]), 1)
     assert np.isfinite(space["u"]).all()
-    other = {"parameters": {"conductivity": 50, "power": 20, "speed": 1}, "signals": {"wall": space["wall"]}}
+    other = {"parameters": {"conductivity": 50, "power": 12, "speed": 1}, "signals": {"wall": space["wall"]}}
     again = space["surrogate"].solve(space["initial"], space["points"], times=np.linspace(5, 100, 20), **other)
     assert not np.array_equal(space["u"], again)
