@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST_MODULES, MOST_LINES = 15, 60
 OF_NAMED_TUPLES = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}  # public, whatever their underscore says
+OF_NOTEBOOKS = {"_repr_html_"}  # likewise
 
 
 def files(*folders: str) -> list[Path]:
@@ -29,7 +30,7 @@ def room(path: Path) -> str:
 
 
 def private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and name not in OF_NAMED_TUPLES and name != "_"
+    return name.startswith("_") and not name.startswith("__") and name not in {*OF_NAMED_TUPLES, *OF_NOTEBOOKS, "_"}
 
 
 def defined(path: Path) -> set[str]:

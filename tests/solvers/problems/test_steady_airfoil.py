@@ -94,7 +94,7 @@ def test_fewer_stored_points_and_index_coordinates_are_the_same_solution(whole):
 def test_a_generated_file_is_sound(tmp_path, coordinates):
     problem = SMALL.model_copy(update={"coordinates": coordinates})
     file = generate(problem, tmp_path / "few.h5", samples=6, seed=5, processes=1)
-    doubts = {"split", "parameter rejected_draws"}  # there are few trajectories, and none was hard to draw
+    doubts = {"split", "parameter rejected_draws", "parameter theta_0"}  # few trajectories, none hard to draw; one node rests
     assert {finding.subject for finding in check(file) if finding.level != "good"} <= doubts
     assert file.header.targets == ("mach",)
 
