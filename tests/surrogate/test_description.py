@@ -73,7 +73,7 @@ def test_from_the_file_through_training_and_a_folder_and_back(name: str, tmp_pat
 def test_arrays_that_are_predicted_bring_what_is_told_of_them(tmp_path: Path) -> None:
     """Parameters and grid of the training data are none of theirs."""
     with write(shared_source(), tmp_path / "a.h5") as file:
-        run = trained(tmp_path, {})
+        run = trained(tmp_path, {"conditions": False})
         state = file.trajectory(0).fields[0]
         points = file.description.points
     np.savez(tmp_path / "one.npz", initial=state[:20], points=points[:20])
