@@ -43,6 +43,7 @@ def progress(what: str, console: Console) -> Iterator[Callable[[int, int], None]
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+        bar.refresh()  # a notebook is not shown the end otherwise
 
 
 def barred(what: str) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:

@@ -21,7 +21,7 @@ from calm_pde.train.config import load_recipe
 from tests.train.runs import ROOT, single_thread
 
 DOCS = (ROOT / "docs" / "library.md").read_text()
-VERBS = ("compare", "convert", "evaluate", "fit", "generate", "predict", "write_report")
+VERBS = ("compare", "convert", "evaluate", "fit", "generate", "predict", "recipe_for", "write_report")
 
 
 @pytest.fixture(scope="module")

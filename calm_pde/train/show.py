@@ -115,6 +115,7 @@ class Show:
         while self._loggers:
             self._loggers.pop().close(self._finished)
         if self._bar is not None:
+            self._bar.refresh()  # a notebook is not shown the end otherwise
             self._bar.stop()
             self._bar = None
 

@@ -124,8 +124,8 @@ def test_windows_start_with_half_of_the_frames():
 
 def test_one_thread_for_small_steps_alone():
     model = built(surveyed(64)).build()
-    assert procedure(surveyed(1024, frames=2), model)[0]["threads"] == 1
-    assert "threads" not in procedure(surveyed(200_000, frames=3), model)[0]
+    assert procedure(surveyed(1024, frames=2, trajectories=10), model)[0]["threads"] == 1
+    assert "threads" not in procedure(surveyed(200_000, frames=12, trajectories=1), model)[0]
 
 
 def test_what_the_plus_recipes_found_is_decided_by_the_data():
