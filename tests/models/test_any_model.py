@@ -54,7 +54,7 @@ def _registered() -> Iterator[None]:
 def _run(name: str, folder: Path, source=shared_source) -> Path:
     """`calm train` of a recipe file."""
     write(source(20, frames=FRAMES), folder / "a.h5").close()
-    recipe = (MODELS | BASELINES)[name] | {"data": {"file": str(folder / "a.h5")}}
+    recipe = (MODELS | BASELINES)[name] | {"data": {"file": str(folder / "a.h5"), "conditions": False}}
     recipe["train"] = {"epochs": 2, "batch_size": 8} | recipe["train"]
     (folder / "my.yaml").write_text(yaml.safe_dump(recipe))
     main(["train", str(folder / "my.yaml"), "--out", str(folder / "run")])

@@ -231,7 +231,10 @@ def test_weights_in_bfloat16_are_computed_with_or_refused_by_name(case, make):
         return
     found = model(**call, num_steps=2)
     assert found.dtype == torch.bfloat16
-    assert relative_error(found, case.build().double()(**in_type(call, torch.float64), num_steps=2)) < 0.1
+    same_weights = case.build().to(torch.bfloat16).double()
+    assert (
+        relative_error(found, same_weights(**in_type(call, torch.float64), num_steps=2)) < 0.15
+    )  # of eight bits, in ten layers
     if make is shared_mesh:
         kinds = {"node_type": call["node_type"].numpy()} if "node_type" in call else {}
         if not case.told:

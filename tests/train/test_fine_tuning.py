@@ -70,7 +70,7 @@ def test_the_parent_is_kept_where_no_epoch_is_better(tmp_path, parent, data):
 
 def test_statistics_are_the_parents_or_those_of_the_data(tmp_path, parent, data):
     file = cp.DataFile(data["new"])
-    own = np.stack([file.trajectory(index).fields for index in file.indices("train")]).astype(float).std(ddof=1)
+    own = np.stack([file.trajectory(int(index)).fields for index in file.indices("train")]).astype(float).std(ddof=1)
     for kept, wanted in (("old", parent.surrogate.card.statistics.std[0]), ("new", own)):
         made = runs.trainer(tmp_path / kept, parent={"run": parent.path, "statistics": kept}, **told(data["new"]))
         found = made.surrogate.card.statistics

@@ -84,6 +84,7 @@ def test_or_skips_and_counts(tmp_path, monkeypatch, broken, what):
     said: list[str] = []
     monkeypatch.setattr(trainer.show, "warn", said.append)
     trainer.fit()
+    said = [words for words in said if "not finite" in words]
     assert (trainer.position.step, trainer.position.skipped, len(said)) == (8, 1, 1)
     assert f"the {what} is not finite at epoch 1, step {STEP}" in said[0]
     runs.assert_same_tensors(weights[STEP + 1], weights[STEP])

@@ -101,7 +101,8 @@ class Aroma(Model):
     ) -> Float[Tensor, "batch time token channel"]:
         """z itself, then the tokens after each of `num_steps` frames."""
         count = len(frames(num_steps, None))
-        given = Inputs(z, z, **driving)
+        of_weights = z.to(self.checked_dtype())  # under autocast tokens are of another type
+        given = Inputs(of_weights, of_weights, **driving)
         check_conditions(given, self.config, ("parameters", "signals"), float(count))
         return self.dynamics.trajectory(z, count, transitions(given, 0, count))
 

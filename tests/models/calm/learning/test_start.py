@@ -93,7 +93,7 @@ def test_training_starts_by_its_own_data(source: Any, kinds: dict[str, Any], tmp
     for start in ("drawn", "unit_variance", "unit_variance"):
         content = {
             "name": "t",
-            "data": {"file": tmp_path / "a.h5"},
+            "data": {"file": tmp_path / "a.h5", "conditions": False},
             "model": MODEL | kinds | {"start": start},
             "train": {"epochs": 1, "batch_size": 4, "first_length": 3},
         }
