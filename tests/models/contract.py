@@ -183,7 +183,7 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     ),
     Case(
         "calm",
-        merged(_FOLLOWING, {"dim": 1, "processor": {"damping": "full", "positions": "both"}}) | _TOLD | _LEARNT_FROM_FRAMES,
+        _FOLLOWING | {"dim": 1} | _TOLD | _LEARNT_FROM_FRAMES,
         any_time=True,
         stirred=True,
         unfelt=("norm_key.bias",),
