@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.func import hessian, jacfwd, jacrev, vmap
 
 from calm_pde.nn.segments import Segments
+from tests.engine.derivatives import jit_deprecated
 
 INDEX = torch.tensor([3, 0, 3, 1, 0, 3, 5])  # segments 2 and 4 have no rows
 COUNT = 6
@@ -66,6 +67,7 @@ def mixed(segments: Segments, values: torch.Tensor) -> torch.Tensor:
     return segments.softmax(segments.spread(segments.mean(values.sin())) * values) * segments.spread(segments.sum(values))
 
 
+@jit_deprecated
 def test_derivatives_are_exact_to_the_second_order_in_every_way_of_asking():
     segments, values = Segments.of(INDEX, COUNT), noise(7, 2).requires_grad_()
 
