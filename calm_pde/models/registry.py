@@ -11,6 +11,7 @@ from calm_pde.models.geo_fno import GeoFnoConfig
 from calm_pde.models.lno import LnoConfig
 from calm_pde.models.oformer import OFormerConfig
 from calm_pde.models.pit import PitConfig
+from calm_pde.models.upt import UptConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
@@ -21,6 +22,7 @@ MODELS: dict[str, type[ModelConfig]] = {
     "oformer": OFormerConfig,
     "lno": LnoConfig,
     "aroma": AromaConfig,
+    "upt": UptConfig,
 }
 """In the order of tables."""
 OURS = "calm"

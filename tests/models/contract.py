@@ -110,6 +110,11 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
     "encoder_quantile": 0.1,
     "decoder_quantile": 0.4,
 }
+_UPT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "tokens": 5, "width": 12, "heads": 2, "blocks": 1} | {
+    "supernodes": {"count": 9, "radius": 0.3, "most_neighbors": 6, "feature_width": 6, "width": 8, "heads": 2, "blocks": 1},
+    "decoder_blocks": 1,
+    "query_expansion": 2,
+}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -169,6 +174,11 @@ CASES: list[Case] = [
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "residual": True, "node_types": (0, 4)}, queries=False),
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "periodic": (True, False), "encoder_quantile": 1.0}),
     Case("pit", _PIT | {"dim": 3, "latent_mesh": (2, 3, 3), "normalize_latent": True}),
+    # a shift of all keys of a query moves no share of its attention
+    Case("upt", _UPT | {"dim": 1, "inverse_encoding": 1.0, "inverse_decoding": 0.5}),
+    Case("upt", _UPT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "memory_budget": 5000}),
+    Case("upt", _UPT | {"dim": 2, "supernodes": None, "decoder_blocks": 0}),
+    Case("upt", merged(_UPT, {"dim": 3, "supernodes": {"count": 100, "blocks": 0}})),  # all points, fewer than that
 ]
 
 
@@ -197,6 +207,8 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("oformer", _OFORMER | {"dim": 1, "layout": "bare", "attention": "fourier", "propagator_width": 6} | _TOLD),
     Case("oformer", _OFORMER | {"dim": 1, "layout": "mesh", "norm": "affine", "node_types": (0, 4)} | _TOLD, queries=False),
     Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
+    Case("upt", _UPT | {"dim": 1, "node_types": (0, 4)} | _TOLD, stirred=True),
+    Case("upt", _UPT | {"dim": 1, "supernodes": None} | _TOLD, stirred=True),
 ]
 """Each model with conditions."""
 
