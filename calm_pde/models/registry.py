@@ -7,6 +7,7 @@ from calm_pde.models.calm import CalmConfig
 from calm_pde.models.contract import ModelConfig
 from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
+from calm_pde.models.gaot import GaotConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
 from calm_pde.models.lno import LnoConfig
 from calm_pde.models.oformer import OFormerConfig
@@ -23,6 +24,7 @@ MODELS: dict[str, type[ModelConfig]] = {
     "lno": LnoConfig,
     "aroma": AromaConfig,
     "upt": UptConfig,
+    "gaot": GaotConfig,
 }
 """In the order of tables."""
 OURS = "calm"

@@ -5,7 +5,7 @@ A new model is one `Case` (or several: one per dimension or form) in `CASES`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ class Case:
         any_time: whether it answers between frames.
         unfelt: ends of the names of parameters whose gradient is zero by construction, or that no answer depends on.
         stirred: whether weights are moved a little at first, since those that start at zero hide others.
+        trained: changes with which its rollout is what it is trained on, where it is not anyway.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     any_time: bool = False
     unfelt: tuple[str, ...] = ()
     stirred: bool = False
+    trained: dict[str, Any] = field(default_factory=dict)
 
     @property
     def dim(self) -> int:
@@ -115,6 +117,18 @@ _UPT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "tokens": 5, "width
     "decoder_blocks": 1,
     "query_expansion": 2,
 }
+_GAOT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "latent_size": 4, "radius": 0.3} | {
+    "scales": (0.6, 1.2),
+    "kernel_width": 5,
+    "kernel_layers": 2,
+    "attention_width": 4,
+    "statistics_width": 5,
+    "processor_width": 8,
+    "heads": 2,
+    "expansion": 2,
+    "depth": 1,
+    "horizon": 4.0,
+}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -179,6 +193,15 @@ CASES: list[Case] = [
     Case("upt", _UPT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "memory_budget": 5000}),
     Case("upt", _UPT | {"dim": 2, "supernodes": None, "decoder_blocks": 0}),
     Case("upt", merged(_UPT, {"dim": 3, "supernodes": {"count": 100, "blocks": 0}})),  # all points, fewer than that
+    Case("gaot", _GAOT | {"dim": 1, "attention": "projected"}, any_time=True, stirred=True, trained={"stride": None}),
+    Case(
+        "gaot",
+        _GAOT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "scale_weights": "learned", "trained_on": "rollout"},
+        any_time=True,
+        stirred=True,
+    ),
+    Case("gaot", _GAOT | {"dim": 2, "pairs": "absolute", "answer": "state", "stride": 2} | {"trained_on": "rollout"}, any_time=True, stirred=True),
+    Case("gaot", _GAOT | {"dim": 3, "answer": "residual", "stride": None}, any_time=True, stirred=True),
 ]
 
 
@@ -209,6 +232,7 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
     Case("upt", _UPT | {"dim": 1, "node_types": (0, 4)} | _TOLD, stirred=True),
     Case("upt", _UPT | {"dim": 1, "supernodes": None} | _TOLD, stirred=True),
+    Case("gaot", _GAOT | {"dim": 1, "node_types": (0, 4)} | _TOLD, any_time=True, stirred=True, trained={"stride": None}),
 ]
 """Each model with conditions."""
 

@@ -138,7 +138,7 @@ def test_rollout_and_forward_agree(case):
 def test_training_is_answered_with_the_rollout(case):
     """From frame 0 alone: the true frames behind it move only what is added, which is a number per window or nothing."""
     model, call = case.build().double(), shared_mesh(case)
-    rolled, added = model.rollout(**call, times=[1.0, 2.0]), []
+    rolled, added = case.build(**case.trained).double().rollout(**call, times=[1.0, 2.0]), []
     for shift in (1, 2):
         true = torch.stack([call["values"].roll(shift * frame, dims=0) for frame in range(3)], dim=1)
         frames = Frames(true, call["points"], None, call.get("node_type"), **beside(call))
