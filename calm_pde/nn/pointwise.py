@@ -21,6 +21,14 @@ def linear(in_features: int, out_features: int, generator: torch.Generator | Non
     return layer
 
 
+def preserving(in_features: int, out_features: int, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer that keeps the variance of independent features: weights from U(−√(3/in), √(3/in))."""
+    layer = linear(in_features, out_features, generator)
+    with torch.no_grad():
+        layer.weight *= math.sqrt(3)
+    return layer
+
+
 def silent(in_features: int, out_features: int) -> nn.Linear:
     """A linear layer that starts at zero."""
     layer = nn.Linear(in_features, out_features, device="meta").to_empty(device="cpu")

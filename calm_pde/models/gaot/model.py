@@ -23,7 +23,7 @@ from calm_pde.models.gaot.processor import Processor
 from calm_pde.models.gaot.steps import Step, steps_to
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.stepwise import BESIDE, prescribed
-from calm_pde.nn.pointwise import linear, perceptron
+from calm_pde.nn.pointwise import perceptron, preserving
 from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
@@ -57,7 +57,7 @@ class Gaot(Model):
         grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
         self.register_buffer("grid", grid.view(math.prod(config.grid), config.dim), persistent=False)
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-        self.lift = linear(config.read_channels, config.width, generator)
+        self.lift = preserving(config.read_channels, config.width, generator)
         self.encoder = MultiscaleOperator(config, generator)
         self.processor = Processor(config, generator)
         self.decoder = MultiscaleOperator(config, generator)

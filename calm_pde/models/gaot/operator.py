@@ -72,7 +72,7 @@ class PairVectors(nn.Module):
 class ScaleOperator(nn.Module):
     """W (Σ_y α(x, y)·k(x, y) ⊙ f(y) ‖ MLP(statistics)) + b at every place x, over the points y within a radius; α a softmax.
 
-    A place without any point is answered with zero.
+    A place without any point is answered with zero. Kernels start near 1, so that what is said at first is a local mean.
     """
 
     def __init__(self, config: GaotConfig, radius: float, generator: torch.Generator | None) -> None:
@@ -81,10 +81,11 @@ class ScaleOperator(nn.Module):
         self.vectors = PairVectors(config, generator)
         layers = (self.vectors.kernel_features, *(config.kernel_width,) * config.kernel_layers, width)
         self.kernel = pointwise.perceptron(layers, generator)
+        nn.init.ones_(self.kernel[-1].bias)  # pyright: ignore[reportArgumentType]
         self.look = nn.Sequential(
             pointwise.linear(count_of(config.dim), hidden, generator), nn.ReLU(), pointwise.linear(hidden, width, generator)
         )
-        self.join = pointwise.linear(2 * width, width, generator)
+        self.join = pointwise.preserving(2 * width, width, generator)
 
     def sight(self, points: Place, places: Place, periodic: tuple[bool, ...], fewest: int, compared: bool) -> Sight:
         """What depends on positions alone.

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention, silu
 
 from calm_pde.models.gaot.config import GaotConfig
 from calm_pde.nn.matrices import Matrices
-from calm_pde.nn.pointwise import linear, silent
+from calm_pde.nn.pointwise import linear, preserving, silent
 from calm_pde.nn.sinusoids import sinusoids
 from calm_pde.types import Float, Tensor
 
@@ -59,14 +59,14 @@ class Processor(nn.Module):
         self.register_buffer("places", places, persistent=False)
         read = config.width * config.patch**config.dim
         self.told = linear(1, width, generator)
-        self.bring = linear(read, width, generator)
+        self.bring = preserving(read, width, generator)
         sizes = (width, config.heads, config.expansion, generator)
         self.first = nn.ModuleList(Block(*sizes) for _ in range(config.depth))
         self.middle = Block(*sizes)
-        self.joins = nn.ModuleList(linear(2 * width, width, generator) for _ in range(config.depth))
+        self.joins = nn.ModuleList(preserving(2 * width, width, generator) for _ in range(config.depth))
         self.second = nn.ModuleList(Block(*sizes) for _ in range(config.depth))
         self.norm = nn.RMSNorm(width)
-        self.last = linear(width, read, generator)
+        self.last = preserving(width, read, generator)
 
     def forward(
         self, tokens: Float[Tensor, "row token channel"], lead: Float[Tensor, "row 1"]
