@@ -46,22 +46,25 @@ class Gaot(Model):
     shorter one.
     """
 
-    grid: Tensor
+    cells: Tensor
 
     def __init__(self, config: GaotConfig, seed: int = 0) -> None:
         super().__init__()
         self.config: GaotConfig = config
         self.periodic = periodic_axes(config.periodic, config.dim)
         generator = torch.Generator().manual_seed(seed)
-        axes = [(torch.arange(size, dtype=torch.get_default_dtype()) + 0.5) / size for size in config.grid]
-        grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
-        self.register_buffer("grid", grid.view(math.prod(config.grid), config.dim), persistent=False)
+        cells = torch.meshgrid(*(torch.arange(size) for size in config.grid), indexing="ij")
+        self.register_buffer("cells", torch.stack(cells, dim=-1).view(math.prod(config.grid), config.dim), persistent=False)
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
         self.lift = preserving(config.read_channels, config.width, generator)
         self.encoder = MultiscaleOperator(config, generator)
         self.processor = Processor(config, generator)
         self.decoder = MultiscaleOperator(config, generator)
         self.head = perceptron((config.width, config.width, config.out_channels), generator)
+
+    def places(self, dtype: torch.dtype) -> Float[Tensor, "token dim"]:
+        """Where the tokens are: the centers of the grid's cells."""
+        return (self.cells.to(dtype) + 0.5) / torch.tensor(self.config.grid, dtype=dtype, device=self.cells.device)
 
     def reading(self) -> dict[str, Reading]:
         return {"lift.weight": Reading(self.config.in_channels, BESIDE)}
@@ -161,7 +164,7 @@ class Gaot(Model):
         return walked
 
     def _geometry(self, given: Inputs, queries: Tensor | None = None) -> Geometry:
-        points, tokens = shown(given.points, given.mask), Place(self.grid[None].to(given.points.dtype))
+        points, tokens = shown(given.points, given.mask), Place(self.places(given.points.dtype)[None])
         where = points if queries is None else shown(queries, None)
         into = self.encoder.sights(Place(points, given.mask), tokens, self.periodic, compared=True)
         back = self.decoder.sights(tokens, Place(where), self.periodic, fewest=_NEAREST)
