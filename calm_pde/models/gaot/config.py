@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from calm_pde.config import Repeats
 from calm_pde.models.contract import Mesh
 from calm_pde.models.gaot.practice import PRACTICE
 from calm_pde.models.gaot.presets import PRESETS
@@ -55,7 +56,7 @@ class GaotConfig(StepwiseConfig):
     attention: Literal["cosine", "projected"] = "cosine"
     attention_width: PositiveInt = 64
     kernel_width: PositiveInt = 64
-    kernel_layers: PositiveInt = 3
+    kernel_layers: Repeats = 3
     statistics_width: PositiveInt = 64
     scale_weights: Literal["mean", "learned"] = "mean"
     patch: PositiveInt = 2
