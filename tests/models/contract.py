@@ -129,6 +129,7 @@ _GAOT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "laten
     "depth": 1,
     "horizon": 4.0,
 }
+_ROLLED: dict[str, Any] = {"trained_on": "rollout"}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -196,11 +197,13 @@ CASES: list[Case] = [
     Case("gaot", _GAOT | {"dim": 1, "attention": "projected"}, any_time=True, stirred=True, trained={"stride": None}),
     Case(
         "gaot",
-        _GAOT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "scale_weights": "learned", "trained_on": "rollout"},
+        _GAOT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "scale_weights": "learned"} | _ROLLED,
         any_time=True,
         stirred=True,
     ),
-    Case("gaot", _GAOT | {"dim": 2, "pairs": "absolute", "answer": "state", "stride": 2} | {"trained_on": "rollout"}, any_time=True, stirred=True),
+    Case(
+        "gaot", _GAOT | {"dim": 2, "pairs": "absolute", "answer": "state", "stride": 2} | _ROLLED, any_time=True, stirred=True
+    ),
     Case("gaot", _GAOT | {"dim": 3, "answer": "residual", "stride": None}, any_time=True, stirred=True),
 ]
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Unpack
 
 import torch
-from torch import nn
 
 from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import InputError

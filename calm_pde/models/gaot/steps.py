@@ -29,4 +29,5 @@ def steps_to(time: float, stride: int | None) -> list[Step]:
     if stride is None:
         return [Step(0.0, time)]
     before = math.ceil(time / stride) - 1
-    return [*(Step(float(number * stride), float(stride)) for number in range(before)), Step(float(before * stride), time - before * stride)]
+    whole = [Step(float(number * stride), float(stride)) for number in range(before)]
+    return [*whole, Step(float(before * stride), time - before * stride)]

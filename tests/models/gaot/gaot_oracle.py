@@ -57,7 +57,9 @@ def logit(v: Weights, x: np.ndarray, d: np.ndarray, radius: float, config) -> fl
     return float(first @ second) / math.sqrt(float(first @ first) * float(second @ second))
 
 
-def scale(w: Weights, f: np.ndarray, points, places, radius: float, config, periodic, fewest: int, compared: bool) -> np.ndarray:
+def scale(
+    w: Weights, f: np.ndarray, points, places, radius: float, config, periodic, fewest: int, compared: bool
+) -> np.ndarray:
     """One scale of the operator: (point, channel) -> (place, channel)."""
     neighbors = [near(points, place, radius, periodic, fewest) for place in places]
     shifts = [[np.array(difference(points[j], x, periodic)) for j in js] for x, js in zip(places, neighbors, strict=True)]
@@ -119,7 +121,8 @@ def block(w: Weights, x: list[np.ndarray], c: np.ndarray, heads: int) -> list[np
 def sinusoids(position: tuple[int, ...], width: int) -> np.ndarray:
     half, found = width // (2 * len(position)), []
     for p in position:
-        found += [math.sin(p / 10_000 ** (i / half)) for i in range(half)] + [math.cos(p / 10_000 ** (i / half)) for i in range(half)]
+        found += [math.sin(p / 10_000 ** (i / half)) for i in range(half)]
+        found += [math.cos(p / 10_000 ** (i / half)) for i in range(half)]
     return np.array(found + [0.0] * (width - len(found)))
 
 

@@ -1,4 +1,4 @@
-"""The graph operator: loops in float64, shares that sum to one, equal tokens of equal neighborhoods, places with nobody near."""
+"""The graph operator: loops in float64, shares that sum to one, equal neighborhoods, places with nobody near."""
 
 from __future__ import annotations
 

@@ -111,7 +111,8 @@ def test_equals_the_oracle(changes, dtype):
         real = mask[sample].nonzero().flatten().tolist()
         read = [values[sample, real]] + ([told["features"][sample, real]] if chosen.features else [])
         if codes is not None:
-            read.append(torch.from_numpy(w["node_types.weight"])[[chosen.node_types.index(int(k)) for k in codes[sample, real]]])
+            rows = [chosen.node_types.index(int(code)) for code in codes[sample, real]]
+            read.append(torch.from_numpy(w["node_types.weight"])[rows])
 
         def known(t: int, u: int, sample: int = sample) -> np.ndarray | None:
             if not chosen.told_channels:
@@ -215,7 +216,7 @@ def test_the_steady_form_has_one_answer():
         assert relative_error(found[sample, 0], torch.from_numpy(wanted)) < 1e-12
     answer = model.training_answer(Frames(values[:, None], points, **told), [])
     assert torch.equal(answer.predicted, model(values, points, 1, **told))
-    with pytest.raises(InputError, match="num_steps: expected 1 .or nothing. of a steady model, got 2"):
+    with pytest.raises(InputError, match=r"num_steps: expected 1 .or nothing. of a steady model, got 2"):
         model(values, points, 2, **told)
     with pytest.raises(InputError, match="rollout: expected a model that can step in time, got UPT, which can't"):
         model.rollout(values, points, [1.0], **told)
