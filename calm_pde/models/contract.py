@@ -29,6 +29,8 @@ Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
 
 CONDITIONS = ("features", "parameters", "signals")
 """What a configuration counts of conditions, in the order in which their channels stand behind those of a state."""
+STEP = ("parameters", "signals", "signals")
+"""What a step is told: parameters, and signals of its two frames."""
 
 _ASK_INSIDE = "Ask config.abilities.shows_inside first."
 _ASK_STAGES = "Ask config.abilities.stages first."
@@ -308,8 +310,8 @@ class ModelConfig(Config, ABC):
 
     @property
     def conditions(self) -> int:
-        """How many numbers a step is told beside the state: parameters, and signals."""
-        return self.parameters + self.signals
+        """How many numbers a step is told beside the state: parameters, and signals of its frame and the next (`STEP`)."""
+        return self.parameters + 2 * self.signals
 
     @property
     def abilities(self) -> Abilities:

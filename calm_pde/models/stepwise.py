@@ -13,7 +13,7 @@ from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Model, ModelConfig
+from calm_pde.models.contract import STEP, Abilities, Model, ModelConfig
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
@@ -21,8 +21,6 @@ from calm_pde.types import Float, Tensor
 _ROUNDING = 1e-5  # of a time: what a file may have done to evenly spaced ones
 
 
-STEP = ("parameters", "signals", "signals")
-"""What a step is told: parameters, and signals of its two frames."""
 BESIDE = ("features", *STEP)
 """What is told beside a state, see `beside`."""
 
@@ -49,12 +47,7 @@ class StepwiseConfig(ModelConfig):
     @property
     def given_channels(self) -> int:
         """What the first map reads at every point: the state, features, parameters, and signals of this frame and the next."""
-        return self.in_channels + self.features + self.told_channels
-
-    @property
-    def told_channels(self) -> int:
-        """What a step is told beside the state and its points, see `transitions`."""
-        return self.parameters + 2 * self.signals
+        return self.in_channels + self.features + self.conditions
 
 
 class Stepwise(Model):
@@ -130,7 +123,7 @@ class Stepwise(Model):
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
         given = Frames(states, points, mask, node_type, **conditions).start
-        check_conditions(given, self.config, last=float(states.shape[1]))
+        check_conditions(given, self.config, self.checked_dtype(), last=float(states.shape[1]))
         return _without(self.step(beside(states, given), self.geometry(points, mask, node_type, None)), mask)
 
     def _rolled(self, given: Inputs, count: int) -> tuple[list[Tensor], list[Tensor]]:
@@ -146,9 +139,10 @@ class Stepwise(Model):
 
     def _check(self, given: Inputs, last: int) -> None:
         config = self.config
-        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        dtype = self.checked_dtype()
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, dtype)
         check_node_type(given.node_type, config.node_types, given.values, given.mask)
-        check_conditions(given, config, last=float(last))
+        check_conditions(given, config, dtype, last=float(last))
         check_prescribed(given, config)
 
 

@@ -72,7 +72,7 @@ class BakedCalm:
         check_state(values, self.points, self.mask, config.dim, config.in_channels, self.points.dtype)
         num_steps = model.checked_steps(num_steps, times)
         visited = frames(num_steps, times)
-        check_conditions(told, config, last=max(visited, default=0.0))
+        check_conditions(told, config, self.points.dtype, last=max(visited, default=0.0))
         check_prescribed(told, config)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
         features = told.features

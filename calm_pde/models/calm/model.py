@@ -35,7 +35,7 @@ from calm_pde.models.checks import (
     warn_outside_box,
 )
 from calm_pde.models.conditions import Known, check_conditions, check_prescribed, expanded
-from calm_pde.models.contract import Answer, Mesh, Model, Reading
+from calm_pde.models.contract import STEP, Answer, Mesh, Model, Reading
 from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
@@ -56,7 +56,7 @@ class CalmNeighbors(NamedTuple):
 class CalmPDE(Model):
     """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P, c(t)), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder).
 
-    The paper has no conditions c(t), parameters and signals.
+    The paper has no conditions c(t): parameters, signals at t, and signals a frame later.
     """
 
     undecayed = ("queries", "raw_rates")  # a rate that decays to a = 0 would be 0.4 per frame
@@ -160,7 +160,7 @@ class CalmPDE(Model):
 
     def reading(self) -> dict[str, Reading]:
         """Features join what the first layer and the detail path read; their maps before filters answer as many channels."""
-        found = {"processor.modulator.expand.weight": Reading(0, ("parameters", "signals"))}
+        found = {"processor.modulator.expand.weight": Reading(0, STEP)}
         beside = Reading(self.config.in_channels + len(self.config.own_scale), ("features",))
         for layer in ("encoder.0", "detail.read"):
             mixed = beside._replace(written=0, silent=self.config.kernel == "distance")
@@ -204,7 +204,7 @@ class CalmPDE(Model):
             self._check_rest("neighbors")
         if not seen_through():
             self._check_state(values, points, mask, node_type)
-            check_conditions(given, self.config, ("features",))
+            check_conditions(given, self.config, self.checked_dtype(), ("features",))
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
         return self.encoder.convolve(self.read(given), points, None, mask, neighbors and neighbors.encoder)
 
@@ -225,7 +225,7 @@ class CalmPDE(Model):
         times = frames(num_steps, times)
         given = Inputs(z, p, **driving)
         if not seen_through():
-            check_conditions(given, self.config, ("parameters", "signals"), max(times, default=0.0))
+            check_conditions(given, self.config, self.checked_dtype(), ("parameters", "signals"), max(times, default=0.0))
         if self.processor is None:
             if times:
                 raise InputError(
@@ -471,7 +471,7 @@ class CalmPDE(Model):
         points, mask = frames.points, frames.mask
         if not seen_through():
             self._check_state(frames.values[:, 0], points, mask, frames.node_type)
-            check_conditions(frames.start, self.config, ("features",))
+            check_conditions(frames.start, self.config, self.checked_dtype(), ("features",))
         return self.encoder.convolve(self.read(frames), points, None, mask)
 
     def at_points(self, zs: Tensor, p: Tensor, start: Inputs) -> Tensor:
@@ -542,7 +542,7 @@ class CalmPDE(Model):
         if start is None or not self._needs_start():
             return
         self._check_state(start.values, start.points, start.mask, start.node_type)
-        check_conditions(start, self.config, ("features",))
+        check_conditions(start, self.config, self.checked_dtype(), ("features",))
         if len(start.values) != len(zs):
             raise InputError(
                 "start",

@@ -22,9 +22,10 @@ _OTHER_DRAWS = 0x5EED  # beside a seed, so that the draws are none of those that
 class Modulator(nn.Module):
     """(g, s, b)(t) = W₂ GELU(W₁ c(t) + b₁) + b₂ of every block and sub-block f: x + f(x) becomes x + (1 + g) f((1 + s) x + b).
 
-    c(t) is parameters ‖ signals at t. The paper's blocks have no norm in front of f, so x itself is scaled and shifted. W₂ and
-    b₂ start at zero, so that conditions change nothing at first, and W₁ is drawn by a generator of its own: all other
-    weights are those of a model without conditions.
+    c(t) is parameters ‖ signals at t ‖ signals at t + 1: a step of a frame is so told how the signals go on, and not only where
+    they are. The paper's blocks have no norm in front of f, so x itself is scaled and shifted. W₂ and b₂ start at zero, so that
+    conditions change nothing at first, and W₁ is drawn by a generator of its own: all other weights are those of a model
+    without conditions.
     """
 
     def __init__(self, conditions: int, blocks: int, width: int, seed: int) -> None:
