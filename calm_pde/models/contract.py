@@ -223,10 +223,8 @@ class Model(nn.Module, ABC):
         """Tokens and channels of one frame."""
         raise self.refusal("latent_shape", "show its tokens", _ASK_INSIDE)
 
-    def tokens(
-        self, values: Tensor, points: Tensor, node_type: Tensor | None = None, features: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Latent tokens z (batch, token, channel) of the values, and their positions (token, dim), or (batch, token, dim)."""
+    def tokens(self, start: Inputs) -> tuple[Tensor, Tensor]:
+        """Latent tokens z (batch, token, channel) of a state, and their positions (token, dim), or (batch, token, dim)."""
         raise self.refusal("tokens", "show its tokens", _ASK_INSIDE)
 
     def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:

@@ -183,7 +183,14 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     ),
     Case(
         "calm",
-        _FOLLOWING | {"dim": 1} | _TOLD | _LEARNT_FROM_FRAMES,
+        _CALM | {"dim": 2, "node_types": (0, 4), "integrator": "rk4", "conditioned_kernels": True} | _DETAIL | _PLACE | _TOLD,
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
+    Case(
+        "calm",
+        _FOLLOWING | {"dim": 1, "conditioned_kernels": True} | _TOLD | _LEARNT_FROM_FRAMES,
         any_time=True,
         stirred=True,
         unfelt=("norm_key.bias",),

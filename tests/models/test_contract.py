@@ -355,23 +355,23 @@ def test_every_configuration_says_its_task(case):
 @every_model
 def test_the_inside_is_shown_or_refused_by_name(case):
     model, call = case.build().double().eval(), shared_mesh(case)
-    values, points, kinds, features = (call.get(name) for name in ("values", "points", "node_type", "features"))
+    values, points = call["values"], call["points"]
+    start = Inputs(values, points, node_type=call.get("node_type"), **beside(call))
     if not model.config.abilities.shows_inside:
         box = Box((0.0,) * case.dim, (1.0,) * case.dim)
         asks = [
             model.query_points,
             model.latent_shape,
             lambda: model.kernel_weights(points, box),
-            lambda: model.tokens(values, points, kinds, features),
-            lambda: model.fields_of_tokens(values, points, [1.0], points, Inputs(values, points)),
+            lambda: model.tokens(start),
+            lambda: model.fields_of_tokens(values, points, [1.0], points, start),
         ]
         for ask in asks:
             with pytest.raises(InputError, match=f"can show its .*, got {model.config.title}, which can't"):
                 ask()
         return
-    z, positions = model.tokens(values, points, kinds, features)
+    z, positions = model.tokens(start)
     assert z.shape[1:] == model.latent_shape()
-    start = Inputs(values, points, node_type=kinds, **beside(call))
     fields = model.fields_of_tokens(z, positions, [1.0], points, start)
     torch.testing.assert_close(fields[:, 1:], model(**call, num_steps=1))
     weights = model.state_dict()
