@@ -307,7 +307,7 @@ class ModelConfig(Config, ABC):
         return self
 
     @property
-    def conditions(self) -> int:
+    def told_channels(self) -> int:
         """How many numbers a step is told beside the state: parameters, and signals of its frame and the next (`STEP`)."""
         return self.parameters + 2 * self.signals
 

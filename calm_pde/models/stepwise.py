@@ -47,7 +47,7 @@ class StepwiseConfig(ModelConfig):
     @property
     def given_channels(self) -> int:
         """What the first map reads at every point: the state, features, parameters, and signals of this frame and the next."""
-        return self.in_channels + self.features + self.conditions
+        return self.in_channels + self.features + self.told_channels
 
 
 class Stepwise(Model):

@@ -66,7 +66,7 @@ class Aroma(Model):
         self.config: AromaConfig = config
         sizes, generator = config.autoencoder, torch.Generator().manual_seed(seed)
         self.autoencoder = Autoencoder(sizes, config.dim, config.in_channels, config.features, generator)
-        self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, config.conditions, generator)
+        self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, config.told_channels, generator)
 
     def reading(self) -> dict[str, Reading]:
         return {

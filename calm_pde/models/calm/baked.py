@@ -84,7 +84,7 @@ class BakedCalm:
         if self.dynamics is None:
             zs = z[:, None]
         else:
-            dynamics = self.dynamics.under(Known.of(told)) if config.conditions else self.dynamics
+            dynamics = self.dynamics.under(Known.of(told)) if config.told_channels else self.dynamics
             zs = dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
         u = _run(self.decoder, zs, seen_by_kernels)
         if model.detail is not None:

@@ -82,7 +82,7 @@ class CalmPDE(Model):
             channels = out_channels
         self.processor = None
         if config.task != "autoencoder":
-            told = (config.conditions, config.processor.blocks, config.processor_width)
+            told = (config.told_channels, config.processor.blocks, config.processor_width)
             self.processor = Processor(
                 channels,
                 config.dim,
@@ -94,7 +94,7 @@ class CalmPDE(Model):
                 fourier_std=config.processor.fourier_std,
                 positions=config.processor.positions,
                 damping=config.processor.damping,
-                modulator=Modulator(*told, seed) if config.conditions else None,
+                modulator=Modulator(*told, seed) if config.told_channels else None,
                 generator=generator,
             )
         self.decoder = Hierarchy()
@@ -195,7 +195,7 @@ class CalmPDE(Model):
         place = ("detail.place.expand",) if self.config.place else ()
         joined = ("detail.write",) if detail or place else ()
         offsets = () if self.encoder[0].offsets is None else ("encoder.0.offsets",)
-        told = ("processor.modulator", *self._kernel_modulators) if self.config.conditions else ()
+        told = ("processor.modulator", *self._kernel_modulators) if self.config.told_channels else ()
         return ("encoder.0.mix", "encoder.0.kernel.filters", *offsets, *told, last, *detail, *place, *joined)
 
     def encode(
@@ -264,7 +264,7 @@ class CalmPDE(Model):
     ) -> Float[Tensor, "batch time token channel"]:
         """`advance` behind the door."""
         dynamics = processor.at(p)
-        if self.config.conditions:
+        if self.config.told_channels:
             dynamics = dynamics.under(known)
         return dynamics.trajectory(z, times, self.config.integrator, self.config.substeps)
 

@@ -117,7 +117,7 @@ class OFormer(Model):
         found = {"encoder.lift.0.weight": Reading(self.config.in_channels, BESIDE)}
         for name, weight in self.decoder.propagators.named_parameters():
             if name.endswith(".mlp.0.weight"):
-                found[f"decoder.propagators.{name}"] = Reading(weight.shape[1] - self.config.conditions, STEP)
+                found[f"decoder.propagators.{name}"] = Reading(weight.shape[1] - self.config.told_channels, STEP)
         return found
 
     @property

@@ -106,7 +106,7 @@ class Propagator(nn.Module):
         super().__init__()
         width, bare = config.propagator_width, config.layout == "bare"
         self.norm = nn.Identity() if bare else nn.LayerNorm(width)
-        features = (width if bare else width + config.node_type_width + config.dim) + config.conditions
+        features = (width if bare else width + config.node_type_width + config.dim) + config.told_channels
         self.mlp = chain([features] + [width] * (4 if config.layout == "mesh" else 3), nn.GELU, generator)
         for layer in self.mlp if bare else ():
             if isinstance(layer, nn.Linear):
