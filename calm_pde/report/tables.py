@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from calm_pde.metrics import METRICS
 from calm_pde.metrics.metric import Metric
@@ -13,9 +10,7 @@ from calm_pde.metrics.scores import Evaluation, left_out, named
 from calm_pde.metrics.values import text
 from calm_pde.models import MODELS
 from calm_pde.models.size import num_parameters
-from calm_pde.report.findings import Findings, Rank
-
-_MOST_CONDITIONS = 8  # columns of a table
+from calm_pde.report.findings import Findings
 
 
 def facts(findings: Findings) -> list[list[str]]:
@@ -69,26 +64,6 @@ def tables(evaluation: Evaluation) -> list[dict[str, Any]]:
         )
     found.append({"title": "Seconds per trajectory", "columns": ["", "seconds", ""], "rows": rows})
     return found
-
-
-def conditions(findings: Findings, chosen: Sequence[tuple[int, Rank | None]]) -> list[dict[str, Any]]:
-    """What each of the samples shown was told beside its first frame: its parameters, and the range of its signals."""
-    file, units = findings.data.file, findings.data.file.description.units
-    there, told = file.description.conditions, findings.surrogate.conditions
-    names = {kind: told[kind] or there[kind] for kind in ("parameters", "signals")}
-    listed = [(kind, name) for kind, found in names.items() for name in found][:_MOST_CONDITIONS]
-    rows = []
-    for position, rank in chosen if listed else ():
-        index = int(findings.data.indices[position])
-        found = file.trajectory(index, slice(0, 1))
-        row = [str(index), rank or ""]
-        for kind, name in listed:
-            values = np.atleast_2d(getattr(found, kind))[:, there[kind].index(name)]
-            row.append(f"{values[0]:.4g}" if kind == "parameters" else f"{values.min():.4g} … {values.max():.4g}")
-        rows.append(row)
-    heads = [f"{name} [{units[name]}]" if name in units else name for _, name in listed]
-    title = "Conditions of the samples" if any(told.values()) else "Conditions of the samples, which the model is not told"
-    return [{"title": title, "columns": ["trajectory", "", *heads], "rows": rows}] if rows else []
 
 
 def _errors(evaluation: Evaluation) -> dict[str, Any]:
