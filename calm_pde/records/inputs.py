@@ -7,6 +7,7 @@ from typing import NamedTuple, TypedDict
 
 import torch
 
+from calm_pde.notebook import brief
 from calm_pde.records.signals import Signals
 from calm_pde.types import Float, Tensor
 
@@ -26,7 +27,7 @@ class Conditions(Driving, total=False):
     prescribed: Tensor | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inputs:
     """A state on points and all that a model is told beside it; None where there is nothing of a kind, or it is not told.
 
@@ -56,6 +57,9 @@ class Inputs:
     signals: Tensor | None = None
     signal_times: Tensor | None = None
     prescribed: Tensor | None = None
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @property
     def conditions(self) -> Conditions:

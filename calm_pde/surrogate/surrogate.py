@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_statistics
-from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
+from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning, warn
 from calm_pde.files.folders import Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
@@ -421,11 +420,10 @@ class Surrogate:
         """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
         steps, last, frame = self.in_frames(self.asked_times(times)), len(self.description.times) - 1, self.translator.spacing
         if steps and steps[-1] > last * (1 + 1e-6):
-            warnings.warn(
+            warn(
                 f"times reach {steps[-1] * frame:g}; the surrogate was trained to {last * frame:g} "
                 "after the initial state, and errors may grow beyond.",
                 TrainingRangeWarning,
-                stacklevel=3,
             )
         return steps
 
@@ -540,6 +538,9 @@ class BakedSurrogate:
         self._far = None if queries is None else surrogate._far(points, queries, outside)
         with said_already():
             self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate.translator.kinds(self._codes))
+
+    def __repr__(self) -> str:
+        return f"BakedSurrogate({self.surrogate!r} on points {self.points.shape})"
 
     def solve(
         self,
