@@ -100,7 +100,7 @@ def _frame_errors(evaluation: Evaluation) -> list[dict[str, Any]]:
         }
         for metric in METRICS.values()
         if metric.per_frame
-        for ours, theirs in zip(evaluation.fields, evaluation.baseline.fields, strict=True)
+        for ours, theirs in evaluation.predicted
     ]
 
 

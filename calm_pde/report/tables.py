@@ -68,17 +68,15 @@ def tables(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 def _errors(evaluation: Evaluation) -> dict[str, Any]:
     columns = [metric for metric in METRICS.values() if metric.drawn != "own table"]
-    rows = [[named(field), *(text(field.of(metric)) for metric in columns)] for field in evaluation.fields]
+    rows = [[named(ours), *(text(ours.of(metric)) for metric in columns)] for ours, _ in evaluation.predicted]
+    rows += [[named(field), "given", *[""] * (len(columns) - 1)] for field in evaluation.fields if field.given]
     rows.append(["all", *(text(evaluation.of(metric)) for metric in columns)])
     return {"title": "Errors", "columns": ["field", *(metric.heading() for metric in columns)], "rows": rows}
 
 
 def _predictors(evaluation: Evaluation) -> dict[str, Any]:
     baseline = evaluation.baseline
-    rows = [
-        [named(ours), text(ours.relative_l2), text(theirs.relative_l2)]
-        for ours, theirs in zip(evaluation.fields, baseline.fields, strict=True)
-    ]
+    rows = [[named(ours), text(ours.relative_l2), text(theirs.relative_l2)] for ours, theirs in evaluation.predicted]
     rows.append(["all", text(evaluation.relative_l2), text(baseline.relative_l2)])
     return {"title": f"Beside {baseline.kind}", "columns": ["field", "relative L2", baseline.kind], "rows": rows}
 

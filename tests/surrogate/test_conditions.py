@@ -145,7 +145,8 @@ def test_a_report_tells_the_conditions_of_its_samples(file: DataFile, run: Run) 
 def test_a_report_says_which_conditions_the_model_is_not_told(file: DataFile, tmp_path: Path) -> None:
     """Those that it is told come first, with their own numbers."""
     data = {"file": file.path, "conditions": ["wall"]}
-    recipe = Recipe.model_validate({"name": "part", "data": data, "model": MODEL, "train": {"epochs": 1, "batches_per_epoch": 1}})
+    train = {"epochs": 1, "batches_per_epoch": 1}
+    recipe = Recipe.model_validate({"name": "part", "data": data, "model": MODEL, "train": train})
     page = content(Findings(cp.fit(recipe, tmp_path / "run").surrogate, file), samples=3)
     assert [one["told"] for kind in ("parameters", "signals") for one in page["conditions"][kind]] == [False, True]
     (table,) = [table for table in page["tables"] if table["title"] == "Conditions of the samples"]

@@ -42,7 +42,7 @@ def array_source(
     parameters: Any = None,
     parameter_names: Sequence[str] = (),
     signals: Any = None,
-    prescribed: Mapping[str, Any] | None = None,
+    prescribed: Any = None,
     conserved: Sequence[str] = (),
     symmetries: Sequence[Symmetry | dict[str, Any]] = (),
     grid_shape: Sequence[int] | None = None,
@@ -115,9 +115,7 @@ def _given_conditions(
     return told, found
 
 
-def with_names(
-    described: Description, units: Sequence[str] | Mapping[str, str], prescribed: Mapping[str, Any] | None
-) -> Description:
+def with_names(described: Description, units: Sequence[str] | Mapping[str, str], prescribed: Any) -> Description:
     """With units by name, and with what is prescribed."""
     check_names(described)
     features, conditions = (field.name for field in described.features), (*described.parameters, *described.signals)
