@@ -14,7 +14,7 @@ import torch
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_statistics
 from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning, warn
-from calm_pde.files.folders import Folder, recover, write_folder
+from calm_pde.files.folders import MANIFEST, Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
@@ -195,6 +195,9 @@ class Surrogate:
             path = inner
         if not path.is_dir():
             raise FileError(path, "there is no such folder", fix="Give a run folder, or the surrogate folder in it.")
+        if not any((path / name).exists() for name in (MANIFEST, "surrogate.json")):
+            fix = "A run has one from its first validated epoch on; one that stopped before goes on with the same `calm train`."
+            raise FileError(path, "holds no surrogate", fix=fix)
         folder = Folder(path)
         try:
             card = Card.model_validate(folder.document("surrogate"))
