@@ -7,6 +7,7 @@ from typing import TypedDict
 
 import torch
 
+from calm_pde.notebook import brief
 from calm_pde.records.signals import Signals
 from calm_pde.types import Float, Tensor
 
@@ -26,7 +27,7 @@ class Conditions(Driving, total=False):
     prescribed: Tensor | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OnPoints:
     """Values on points and all that is told beside them; None where there is nothing of a kind, or it is not told.
 
@@ -53,6 +54,9 @@ class OnPoints:
     signal_times: Tensor | None = None
     prescribed: Tensor | None = None
 
+    def __repr__(self) -> str:
+        return brief(self)
+
     @property
     def conditions(self) -> Conditions:
         """Those that there are."""
@@ -60,7 +64,7 @@ class OnPoints:
         return Conditions(**{name: value for name, value in found.items() if value is not None})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inputs(OnPoints):
     """A state, as a model is given it; made at the doors, which check it.
 
@@ -89,7 +93,7 @@ class Inputs(OnPoints):
         return Signals(knots(self.signals, self.signal_times), self.signals)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Frames(OnPoints):
     """Windows of normalized values, as a model is trained on them: what it is given, and what is wanted of it."""
 

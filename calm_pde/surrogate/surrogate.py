@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import torch
 
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_statistics
-from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
-from calm_pde.files.folders import Folder, recover, write_folder
+from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning, warn
+from calm_pde.files.folders import MANIFEST, Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
@@ -196,6 +195,9 @@ class Surrogate:
             path = inner
         if not path.is_dir():
             raise FileError(path, "there is no such folder", fix="Give a run folder, or the surrogate folder in it.")
+        if not any((path / name).exists() for name in (MANIFEST, "surrogate.json")):
+            fix = "A run has one from its first validated epoch on; one that stopped before goes on with the same `calm train`."
+            raise FileError(path, "holds no surrogate", fix=fix)
         folder = Folder(path)
         try:
             card = Card.model_validate(folder.document("surrogate"))
@@ -421,11 +423,10 @@ class Surrogate:
         """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
         steps, last, frame = self.in_frames(self.asked_times(times)), len(self.description.times) - 1, self.translator.spacing
         if steps and steps[-1] > last * (1 + 1e-6):
-            warnings.warn(
+            warn(
                 f"times reach {steps[-1] * frame:g}; the surrogate was trained to {last * frame:g} "
                 "after the initial state, and errors may grow beyond.",
                 TrainingRangeWarning,
-                stacklevel=3,
             )
         return steps
 
@@ -540,6 +541,9 @@ class BakedSurrogate:
         self._far = None if queries is None else surrogate._far(points, queries, outside)
         with said_already():
             self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate.translator.kinds(self._codes))
+
+    def __repr__(self) -> str:
+        return f"BakedSurrogate({self.surrogate!r} on points {self.points.shape})"
 
     def solve(
         self,

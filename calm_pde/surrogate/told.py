@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from calm_pde.config import suggestion
 from calm_pde.data.readers.condition_forms import at_common_knots
 from calm_pde.data.statistics import ParameterStatistics, Statistics
-from calm_pde.errors import InputError, TrainingRangeWarning
+from calm_pde.errors import InputError, TrainingRangeWarning, warn
 from calm_pde.records.arrays import check_plain, check_undifferentiated, finite_numbers
 from calm_pde.records.description import Description
 from calm_pde.surrogate.translator import Translator
@@ -260,9 +259,7 @@ def warn_of_range(kind: str, values: np.ndarray, known: Statistics | None) -> No
         told[known.names[place]] = f"{far:g}, trained on {low[place]:g} to {high[place]:g}"
     if told:
         numbers = "; ".join(f"{name} = {words}" for name, words in told.items())
-        warnings.warn(
-            f"{kind}: {', '.join(told)} leaves the range seen in training: {numbers}.", TrainingRangeWarning, stacklevel=6
-        )
+        warn(f"{kind}: {', '.join(told)} leaves the range seen in training: {numbers}.", TrainingRangeWarning)
 
 
 def _named(kind: str, given: Any) -> Mapping[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import calm_pde as cp
 from calm_pde.cli import main
@@ -17,6 +20,7 @@ from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window, whole_windows
 from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.metrics.scores import Evaluation, table
 from calm_pde.records.description import Field, Prescribed
 from calm_pde.surrogate.evaluate import evaluate, for_surrogate
 from calm_pde.surrogate.surrogate import Surrogate
@@ -353,8 +357,18 @@ def test_prescribed_values_are_no_predictions_in_an_evaluation(tmp_path):
     still = np.mean(np.linalg.norm((start - truth)[:, fluid, 0], axis=1) / np.linalg.norm(truth[:, fluid, 0], axis=1))
     assert found.baseline.fields[0].relative_l2.mean == pytest.approx(still, rel=1e-6)
     whole = evaluate(with_walls(types=()), file)
-    assert whole.fields[0].zero_frames == 4
+    assert (whole.fields[0].given, whole.fields[1].given, found.fields[0].given) == (True, False, False)
+    assert whole.fields[0].zero_frames == 0
+    assert [ours.name for ours, _ in whole.predicted] == ["v"]
+    assert "u m s given v 0" in " ".join(re.sub(r"[^\w ]+", " ", shown_of(whole)).split())
+    assert "nan" not in shown_of(whole)
     assert whole.relative_l2.mean == pytest.approx(found.fields[1].relative_l2.mean, rel=1e-6)
+
+
+def shown_of(found: Evaluation) -> str:
+    console = Console(width=140, file=io.StringIO(), record=True)
+    console.print(table(found))
+    return console.export_text()
 
 
 def test_prescribed_values_reach_a_model_at_whole_frames(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,20 @@ def trainer(
 ) -> Trainer:
     changes = {"name": "told", "data": {"file": str(file), "frame_stride": 1} | (data or {}), "train": {"epochs": 4} | train}
     return runs.trainer(run, **changes, **({} if model is None else {"model": model}))
+
+
+def test_what_the_model_is_told_is_said(file: Path, tmp_path: Path) -> None:
+    """And what of the file it is not, which nobody should find out from the errors."""
+    wanted = {
+        True: "told beside the state: speed, power, wall, depth\n",
+        ("speed", "wall"): "told beside the state: speed, wall; not told, by data.conditions: power, depth\n",
+        False: "not told, by data.conditions: speed, power, wall, depth\n",
+    }
+    for number, (chosen, words) in enumerate(wanted.items()):
+        console = Console(record=True, file=io.StringIO(), width=200)
+        made = trainer(file, tmp_path / str(number), data={"conditions": chosen})
+        Show(console).begin(made)
+        assert words in console.export_text()
 
 
 def counts(trainer: Trainer) -> dict[str, int]:

@@ -57,6 +57,9 @@ class BakedCalm:
                 self.placed = path.place(where, self.points, mask, self.node_type)[:, None]
             self.dynamics = None if model.processor is None else model.processor.at(positions)
 
+    def __repr__(self) -> str:
+        return f"BakedCalm(points {tuple(self.points.shape)}, tokens {tuple(self.encoder[-1].where.shape)})"
+
     @torch.no_grad()
     def __call__(
         self,
