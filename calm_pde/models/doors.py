@@ -100,6 +100,21 @@ def frames(num_steps: int | None, times: Sequence[float] | None) -> list[float]:
     return times
 
 
+def single_answer(task: str, num_steps: int | None, times: Sequence[float] | None = None) -> int | None:
+    """The steps of a model that has one answer: 1 of a `steady` one, 0 of an `autoencoder`; those that are asked of others."""
+    only = {"steady": 1, "autoencoder": 0}.get(task)
+    if only is None:
+        return num_steps
+    if times is not None or num_steps not in (None, only):
+        raise InputError(
+            "num_steps",
+            expected=f"{only} (or nothing) of a model with task={task!r}",
+            got=f"times={times}" if times is not None else str(num_steps),
+            fix="Such a model has one answer, without time.",
+        )
+    return only
+
+
 def mesh_union(mesh: Mesh, dim: int) -> Float[Tensor, "point dim"]:
     """All points of one or several meshes, in unit coordinates."""
     parts = [mesh] if hasattr(mesh, "shape") else list(mesh)

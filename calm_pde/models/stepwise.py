@@ -1,10 +1,10 @@
-"""Models that map one frame to the next on the same points; later frames come from feeding their answers back."""
+"""Models that map one frame to the next on the same points, later ones by feeding answers back; or features to one field."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import torch
 from pydantic import model_validator
@@ -14,7 +14,7 @@ from calm_pde.geometry import periodic_axes
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
 from calm_pde.models.contract import Abilities, Model, ModelConfig
-from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.models.doors import check_node_type, check_state, frames, single_answer
 from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
@@ -28,15 +28,19 @@ BESIDE = ("features", *STEP)
 
 
 class StepwiseConfig(ModelConfig):
-    """The configuration of a model whose answers are its next inputs.
+    """The configuration of a model whose answers are its next inputs, or of a steady one that makes its only step.
 
     One whose `step` reads `given_channels` declares in its abilities that it takes conditions.
     """
 
+    unwritten: ClassVar[tuple[str, ...]] = (*ModelConfig.unwritten, "task")
+
+    task: Literal["rollout", "steady"] = "rollout"
+
     @model_validator(mode="after")
     def _frames_follow_frames(self) -> StepwiseConfig:
         periodic_axes(self.periodic, self.dim)
-        if self.in_channels != self.out_channels:
+        if self.task == "rollout" and self.in_channels != self.out_channels:
             raise ValueError(f"a frame follows a frame: out_channels must be {self.in_channels}, got {self.out_channels}")
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
@@ -44,11 +48,14 @@ class StepwiseConfig(ModelConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(frame_to_frame=True)
+        return Abilities(frame_to_frame=self.task == "rollout")
 
     @property
     def given_channels(self) -> int:
-        """What the first map reads at every point: the state, features, parameters, and signals of this frame and the next."""
+        """What the first map reads at every point: the state, features, parameters, and signals of this frame and the next.
+
+        The state of a steady model is the features that it is given.
+        """
         return self.in_channels + self.features + self.told_channels
 
     @property
@@ -59,7 +66,7 @@ class StepwiseConfig(ModelConfig):
 
 class Stepwise(Model):
     """u(t + 1) = f(u(t) ‖ φ ‖ θ ‖ c(t) ‖ c(t + 1)), with features φ of the points, parameters θ and signals c where there are
-    some; what depends on the mesh alone is computed once per call, in `geometry`.
+    some; what depends on the mesh alone is computed once per call, in `geometry`. A steady one is u = f(φ ‖ θ).
 
     Values that are prescribed are put into the frames that it is fed.
     """
@@ -88,7 +95,8 @@ class Stepwise(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Tensor:
-        given, count = Inputs(values, points, mask=mask, node_type=node_type, **conditions), len(frames(num_steps, None))
+        steps = single_answer(self.config.task, num_steps)
+        given, count = Inputs(values, points, mask=mask, node_type=node_type, **conditions), len(frames(steps, None))
         self._check(given, count)
         if count == 0:
             raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
@@ -113,6 +121,7 @@ class Stepwise(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
+        single_answer(self.config.task, None, times)
         given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
         self._check(given, max(wanted, default=0))
         first = _without(values[:, None], mask)
@@ -129,6 +138,8 @@ class Stepwise(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
+        if not self.config.abilities.frame_to_frame:
+            return super().following(states, points, mask, node_type, **conditions)
         given = Frames(states, points, mask, node_type, **conditions).start
         check_conditions(given, self.config, last=float(states.shape[1]))
         return _without(self.step(beside(states, given), self.geometry(points, mask, node_type, None)), mask)

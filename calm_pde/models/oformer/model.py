@@ -12,7 +12,7 @@ from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
 from calm_pde.models.contract import Abilities, Mesh, Model, Reading
-from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.models.doors import check_node_type, check_state, frames, single_answer
 from calm_pde.models.oformer.linear_attention import Attention, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
 from calm_pde.models.oformer.practice import PRACTICE
@@ -101,7 +101,8 @@ class OFormerConfig(StepwiseConfig):
 
 
 class OFormer(Model):
-    """u(t) = head(z(t)) with z(t + 1) = z(t) + MLP(z(t), p) at each query p, z(0) = Attn(RFF(p); encoder(u(0))).
+    """u(t) = head(z(t)) with z(t + 1) = z(t) + MLP(z(t), p) at each query p, z(0) = Attn(RFF(p); encoder(u(0))); steady, the
+    answer is u(1), with the features in the place of u(0).
 
     The encoder is told conditions beside u(0) as a model is that goes from frame to frame, and the MLP those of its step.
     """
@@ -135,7 +136,7 @@ class OFormer(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         given = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
-        wanted = [round(frame) for frame in frames(num_steps, None)]
+        wanted = [round(frame) for frame in frames(single_answer(self.config.task, num_steps), None)]
         self._check(given, max(wanted, default=0))
         if not wanted:
             raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
@@ -162,6 +163,7 @@ class OFormer(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
+        single_answer(self.config.task, None, times)
         given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
         self._check(given, max(wanted, default=0))
         first = (values if mask is None else values.masked_fill(~mask[..., None], 0.0))[:, None]
