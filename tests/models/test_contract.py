@@ -330,7 +330,7 @@ def test_what_is_declared_is_true(case):
 
 @steady
 def test_a_steady_model_has_one_answer_without_time(case):
-    """With num_steps or without, in training too; all that has to do with time is refused by name."""
+    """The first step of the same model in time, in training too; all that has to do with time is refused by name."""
     model, call = case.build().double().eval(), shared_mesh(case)
     answer = model(**call)
     assert answer.shape == (3, 1, call["values"].shape[1], case.answered)
@@ -339,6 +339,10 @@ def test_a_steady_model_has_one_answer_without_time(case):
     given = model.training_answer(frames, [])
     assert torch.equal(given.predicted, answer)
     assert given.added == 0.0
+    alike = {"in_channels": 2, "out_channels": 2}
+    in_time = case.build(task="rollout", **alike).double().eval()
+    here = call | {"values": call["values"][..., :2]}
+    assert torch.equal(case.build(**alike).double().eval()(**here), in_time(**here, num_steps=1))
     for steps in (0, 2):
         with pytest.raises(InputError, match=rf"num_steps: expected 1 .or nothing. of a model with task='steady', got {steps}"):
             model(**call, num_steps=steps)
