@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack, get_args
 
 import numpy as np
 import torch
@@ -287,6 +287,11 @@ class ModelConfig(Config, ABC):
         if name not in cls.presets:
             raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
         return cls.model_validate(merged(cls.presets[name], changes))
+
+    @classmethod
+    def tasks(cls) -> tuple[str, ...]:
+        """What a model of this kind can be told to learn."""
+        return get_args(cls.model_fields["task"].annotation)
 
     @model_serializer(mode="wrap")
     def _without_what_came_later(self, written: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
