@@ -107,8 +107,9 @@ def statistics(
     given = tuple(field.name for field in dataset.description.features)
     fields, features = Moments(len(dataset.fields)), Moments(len(given)) if given else None
     at_points = Moments(_points(dataset) * len(given)) if features_per_point else None
-    for part, position, index in ((part, *place) for part in (dataset, *also) for place in enumerate(part.indices)):
-        item = part[Window(position, 0, part.num_frames)]
+    places = [(part, position, index) for part in (dataset, *also) for position, index in enumerate(part.indices)]
+    for split, position, index in places:
+        item = split[Window(position, 0, split.num_frames)]
         for name, total in (("fields", fields), ("features", features)):
             if total is not None and not total.add(item[name].numpy()):
                 raise FileError(

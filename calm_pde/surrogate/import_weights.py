@@ -108,10 +108,11 @@ def _read(path: Path) -> Any:
             # It refuses every other class and function by name and looks none of them up: nothing of a foreign file is run.
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        asked = re.search(r"Unsupported \w+: (?:GLOBAL )?([\w.]+)", str(error))
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        what = named[1] if named else "something"
         raise FileError(
             path,
-            f"is not read: it holds {asked[1] if asked else 'something'} beside tensors and plain values, and to load that could run any code",
+            f"is not read: it holds {what} beside tensors and plain values, and to load that could run any code",
             fix="Save the state dict alone: torch.save(model.state_dict(), file).",
         ) from error
     except Exception as error:  # of a damaged file, whatever it makes of torch's reader
@@ -140,7 +141,7 @@ def _matched(published: Mapping[str, Tensor], model: Model, path: Path, preset: 
     known, without = roles(model)
     if without:
         raise ConfigError(
-            f"model: the published program has no weights for {_listed(without)}. Leave out what differs from the paper's model."
+            f"model: the published program has no weights for {_listed(without)}. Leave out what the paper's model has not."
         )
     found = dict(published)
     vectors = embedding(name for name in published if name not in known) if NODE_TYPES in known else None
@@ -180,7 +181,9 @@ def _advice(found: Mapping[str, object], model: Model) -> str:
             wanted = getattr(model.config, "processor_width", wanted)
         if value != wanted:
             told = list(value) if isinstance(value, tuple) else value
-            different.append(f"--model.{name} '{told}' (the preset has {list(wanted) if isinstance(wanted, tuple) else wanted})")
+            different.append(
+                f"--model.{name} '{told}' (the preset has {list(wanted) if isinstance(wanted, tuple) else wanted})"
+            )
     if not different:
         return "Give the preset that the model was trained with."
     return f"Give the preset that the model was trained with, or say what its shapes tell: {', '.join(different)}."
@@ -207,10 +210,10 @@ def _check_data(config: CalmConfig, data: Dataset) -> None:
     given = (len(known.features) or known.box.dim) if steady else len(known.fields)
     wanted = {
         "dimensions": (config.dim, known.box.dim),
+        "frames": ("one" if steady else "several", "one" if known.steady else "several"),
         "periodic axes": (periodic_axes(config.periodic, config.dim), known.periodic),
         "channels that are given": (config.in_channels, given),
         "channels that are answered": (config.out_channels, len(known.fields)),
-        "frames": ("one" if steady else "several", "one" if known.steady else "several"),
     }
     for what, (expected, got) in wanted.items():
         if expected != got:

@@ -124,7 +124,10 @@ def test_queries_are_answered_anywhere(case, make):
     own = asked.expand(len(call["values"]), 6, case.dim)
     assert relative_error(model(**call, num_steps=case.steps, queries=own), there) < 1e-11
     first = call["points"][0, :4] if call["points"].ndim == 3 else call["points"][:4]
-    assert relative_error(model(**call, num_steps=case.steps, queries=first)[0], model(**call, num_steps=case.steps)[0, :, :4]) < 1e-11
+    assert (
+        relative_error(model(**call, num_steps=case.steps, queries=first)[0], model(**call, num_steps=case.steps)[0, :, :4])
+        < 1e-11
+    )
 
 
 @in_time
@@ -347,7 +350,9 @@ def test_a_steady_model_has_one_answer_without_time(case):
     for steps in (0, 2):
         with pytest.raises(InputError, match=rf"num_steps: expected 1 .or nothing. of a model with task='steady', got {steps}"):
             model(**call, num_steps=steps)
-    with pytest.raises(InputError, match=r"num_steps: expected 1 .or nothing. of a model with task='steady', got times=\[1\.0\]"):
+    with pytest.raises(
+        InputError, match=r"num_steps: expected 1 .or nothing. of a model with task='steady', got times=\[1\.0\]"
+    ):
         model.rollout(**call, times=[1.0])
     with pytest.raises(ConfigError, match="signals change in time"):
         MODELS[case.name].model_validate(case.config | {"signals": 1})

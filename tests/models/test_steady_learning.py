@@ -1,4 +1,4 @@
-"""Every model with a steady form learns in its small size: thirty steps lower the loss, and four samples are learned by heart."""
+"""Every model with a steady form learns in its small size: thirty steps lower the loss, four samples are learned by heart."""
 
 from __future__ import annotations
 

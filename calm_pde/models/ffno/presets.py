@@ -1,7 +1,8 @@
 """F-FNO's sizes in the paper's hyperparameter table, by problem, and a small one for each.
 
 The table's six layers on scattered points do not fit its counts; five do, with weight norm and a hidden layer twice as wide.
-The steady ones are as deep as published, 24 layers in the original's way of counting; docs/baselines.md says what is known of them.
+The steady ones are as deep as published, 24 layers in the original's way of counting; docs/baselines.md says what is known of
+them.
 """
 
 from __future__ import annotations

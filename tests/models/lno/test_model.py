@@ -66,7 +66,10 @@ def oracle(model, u: np.ndarray, points: np.ndarray, queries: np.ndarray, kinds=
         return mlp(w, "attention.score", mlp(w, "attention.trunk", p))
 
     embedded = [[] if kinds is None else w["node_types.weight"][config.node_types.index(kind)] for kind in kinds or points]
-    branch = [mlp(w, "branch", np.concatenate([u[i], points[i][: config.dim * config.coordinates], embedded[i]])) for i in range(len(points))]
+    branch = [
+        mlp(w, "branch", np.concatenate([u[i], points[i][: config.dim * config.coordinates], embedded[i]]))
+        for i in range(len(points))
+    ]
     logits = [scores(p) for p in points]
     z = []
     for m in modes:
@@ -96,7 +99,14 @@ def oracle(model, u: np.ndarray, points: np.ndarray, queries: np.ndarray, kinds=
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(
-    "changes", [{}, {"node_types": (0, 4, 6), "memory_budget": 3000}, {"dim": 1, "projector_layers": 0}, {"dim": 3}, {"coordinates": False}]
+    "changes",
+    [
+        {},
+        {"node_types": (0, 4, 6), "memory_budget": 3000},
+        {"dim": 1, "projector_layers": 0},
+        {"dim": 3},
+        {"coordinates": False},
+    ],
 )
 def test_equals_the_oracle(changes, dtype):
     config = tiny(**changes)
