@@ -154,6 +154,7 @@ class Model(nn.Module, ABC):
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
         """The frame after each of the states (batch, time, point, channel) at frames 0, 1, …: one step each, all at once."""
+        self.require_time("following")
         raise self.refusal("following", "go from frame to frame", "Ask config.abilities.frame_to_frame first.")
 
     def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
@@ -240,6 +241,11 @@ class Model(nn.Module, ABC):
         dtype = next(self.parameters()).dtype
         check_weights(dtype, self._title, self.config.abilities.bfloat16_weights)
         return dtype
+
+    def require_time(self, asked: str) -> None:
+        """A model of steady problems refuses what has to do with time."""
+        if self.config.task == "steady":
+            raise self.refusal(asked, "go from frame to frame", "It was made for steady problems: call the model itself.")
 
     def refusal(self, argument: str, what: str, fix: str) -> InputError:
         return InputError(argument, expected=f"a model that can {what}", got=f"{self._title}, which can't", fix=fix)

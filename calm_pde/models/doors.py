@@ -100,11 +100,8 @@ def frames(num_steps: int | None, times: Sequence[float] | None) -> list[float]:
     return times
 
 
-def single_answer(task: str, num_steps: int | None, times: Sequence[float] | None = None) -> int | None:
-    """The steps of a model that has one answer: 1 of a `steady` one, 0 of an `autoencoder`; those that are asked of others."""
-    only = {"steady": 1, "autoencoder": 0}.get(task)
-    if only is None:
-        return num_steps
+def check_timeless(task: str, only: int, num_steps: int | None, times: Sequence[float] | None = None) -> None:
+    """A model of a task without time is asked for nothing, or for its `only` step."""
     if times is not None or num_steps not in (None, only):
         raise InputError(
             "num_steps",
@@ -112,7 +109,6 @@ def single_answer(task: str, num_steps: int | None, times: Sequence[float] | Non
             got=f"times={times}" if times is not None else str(num_steps),
             fix="Such a model has one answer, without time.",
         )
-    return only
 
 
 def mesh_union(mesh: Mesh, dim: int) -> Float[Tensor, "point dim"]:

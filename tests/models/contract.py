@@ -27,7 +27,7 @@ class Case:
 
     Args:
         name: in the registry.
-        config: a tiny one; channels in and out are alike, but for a steady one's.
+        config: a tiny one; channels in and out are alike.
         scattered: whether it lives on any points, on other points for each sample, and under masks; else on full grids only.
         queries: whether it answers anywhere.
         any_time: whether it answers between frames.
@@ -52,21 +52,6 @@ class Case:
         return self.config["in_channels"]
 
     @property
-    def answered(self) -> int:
-        """Channels of an answer."""
-        return self.config["out_channels"]
-
-    @property
-    def steady(self) -> bool:
-        """Whether it has one answer, without time."""
-        return self.config.get("task") == "steady"
-
-    @property
-    def steps(self) -> int:
-        """How many frames are asked of it where it does not matter how many."""
-        return 1 if self.steady else 2
-
-    @property
     def told(self) -> bool:
         """Whether it has conditions."""
         return any(self.config.get(name) for name in _TOLD)
@@ -81,7 +66,6 @@ class Case:
 
     def __str__(self) -> str:
         extra = "".join(f"_{self.config[key]}" for key in ("form",) if key in self.config)
-        extra += "_steady" if self.steady else ""
         extra += "_told" if self.told else ""
         return f"{self.name}{extra}_{self.dim}d"
 
@@ -216,23 +200,19 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
 ]
 """Each model with conditions."""
 
-_STEADY: dict[str, Any] = {"task": "steady", "in_channels": 3, "out_channels": 2}
+
+_OF_STEADY: dict[str, Any] = {"task": "steady", "in_channels": 3, "out_channels": 2}
 STEADY: list[Case] = [
-    Case("calm", _CALM | {"dim": 2} | _STEADY, unfelt=("norm_key.bias",)),
-    Case("calm", _CALM | {"dim": 1, "parameters": 2} | _STEADY, stirred=True, unfelt=("norm_key.bias",)),
-    Case("fno", _FNO | {"dim": 2} | _STEADY, scattered=False, queries=False),
-    Case("geo_fno", _GEO_FNO | {"dim": 2} | _STEADY),
-    Case("geo_fno", _GEO_FNO | {"dim": 2, "node_types": (0, 4), "parameters": 2} | _STEADY),
-    Case("ffno", _FNO | {"form": "grid", "dim": 2} | _STEADY, scattered=False, queries=False),
-    Case("ffno", _FFNO_POINTS | {"dim": 2} | _STEADY),
-    Case("ffno", _FFNO_POINTS | {"dim": 3, "parameters": 2} | _STEADY),
-    Case("lno", _LNO | {"dim": 2} | _STEADY),
-    Case("lno", _LNO | {"dim": 2, "coordinates": False, "start": "spread", "node_types": (0, 4), "parameters": 2} | _STEADY),
-    Case("oformer", _OFORMER | {"dim": 2, "parameters": 2} | _STEADY),
-    Case("oformer", _OFORMER | {"dim": 2, "layout": "mesh"} | _STEADY, queries=False),
-    Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4)} | _STEADY),
+    Case("geo_fno", _GEO_FNO | _OF_STEADY | {"dim": 2}),
+    Case("geo_fno", _GEO_FNO | _OF_STEADY | {"dim": 1, "node_types": (0, 4), "parameters": 2}),
+    Case("ffno", _FFNO_POINTS | _OF_STEADY | {"dim": 2}),
+    Case("ffno", _FFNO_POINTS | _OF_STEADY | {"dim": 3, "parameters": 2}),
+    Case("lno", _LNO | _OF_STEADY | {"dim": 2}),
+    Case("lno", _LNO | _OF_STEADY | {"dim": 2, "coordinates": False, "node_types": (0, 4), "parameters": 2}),
+    Case("oformer", _OFORMER | _OF_STEADY | {"dim": 2}),
+    Case("oformer", _OFORMER | _OF_STEADY | {"dim": 1, "layout": "bare", "propagator_width": 6, "parameters": 2}),
 ]
-"""Features in, fields out, some with parameters."""
+"""The forms of steady problems, of models that go from frame to frame otherwise."""
 
 
 def conditions(case: Case, batch: int, points: int, seed: int = 0) -> dict[str, Tensor]:
@@ -245,8 +225,9 @@ def conditions(case: Case, batch: int, points: int, seed: int = 0) -> dict[str, 
         "parameters": random_cloud(batch, count["parameters"], seed + 11) - 0.5,
         "features": random_cloud(batch * points, count["features"], seed + 12).view(batch, points, -1) - 0.5,
         "signals": random_cloud(batch * 4, count["signals"], seed + 13).view(batch, 4, -1) - 0.5,
-        "signal_times": times[:batch] if count["signals"] else times[:batch, :0],
+        "signal_times": times[:batch],
     }
+    made |= {} if count["signals"] else {"signal_times": times[:, :0]}
     return {name: value for name, value in made.items() if value.shape[-1]}
 
 
@@ -287,24 +268,18 @@ def _kinds(case: Case, shape: tuple[int, ...]) -> dict[str, Tensor]:
 
 def surrogate_of(case: Case, model: Model) -> Surrogate:
     """The model with a card that says what it needs to be saved and loaded."""
-    names, given = tuple("uvwxy"[: case.answered]), tuple("abcde"[: case.channels if case.steady else 0])
+    names = tuple("uvwxy"[: case.channels])
+    ones = (1.0,) * len(names)
     card = Card(
         kind=case.name,
         model=model.config.model_dump(mode="json"),
         fields=tuple(Field(name=name) for name in names),
-        features=tuple(Field(name=name) for name in given),
         lower=(0.0,) * case.dim,
         upper=(2.0,) * case.dim,
         periodic=(False,) * case.dim,
         spacing=0.5,
-        num_frames=1 if case.steady else 4,
-        statistics=_ones(names),
-        feature_statistics=_ones(given) if given else None,
+        num_frames=4,
+        statistics=Statistics(names=names, mean=ones, std=ones, lowest=(-9.0,) * len(names), highest=(9.0,) * len(names)),
         node_types={code: str(code) for code in case.config.get("node_types", ())},
     )
     return Surrogate(model.eval(), card)
-
-
-def _ones(names: tuple[str, ...]) -> Statistics:
-    ones = (1.0,) * len(names)
-    return Statistics(names=names, mean=ones, std=ones, lowest=(-9.0,) * len(names), highest=(9.0,) * len(names))

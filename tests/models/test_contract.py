@@ -15,14 +15,13 @@ from calm_pde.surrogate.surrogate import Surrogate
 from tests.clouds import random_cloud, relative_error
 from tests.models.contract import CASES, STEADY, TOLD, own_meshes, shared_mesh, surrogate_of
 
-EVERY = CASES + TOLD + STEADY
+EVERY = CASES + TOLD
 every_model = pytest.mark.parametrize("case", EVERY, ids=str)
-in_time = pytest.mark.parametrize("case", CASES + TOLD, ids=str)
-steady = pytest.mark.parametrize("case", STEADY, ids=str)
 scattered = pytest.mark.parametrize("case", [case for case in EVERY if case.scattered], ids=str)
 on_grids = pytest.mark.parametrize("case", [case for case in CASES if not case.scattered], ids=str)
 with_queries = pytest.mark.parametrize("case", [case for case in EVERY if case.queries], ids=str)
-step_by_step = pytest.mark.parametrize("case", [case for case in CASES + TOLD if not case.any_time], ids=str)
+step_by_step = pytest.mark.parametrize("case", [case for case in EVERY if not case.any_time], ids=str)
+LEARN_STEADY = {"calm", *(case.name for case in STEADY)}
 OF_SAMPLES = ("parameters", "signals", "signal_times")
 BESIDE = ("features", *OF_SAMPLES)
 
@@ -51,14 +50,13 @@ def test_every_model_of_the_registry_is_under_contract():
     """Without conditions and with them, as all declare to take them."""
     assert {case.name for case in CASES} == set(MODELS)
     assert {case.name for case in TOLD} == set(MODELS)
-    assert {case.name for case in STEADY} == {name for name, config in MODELS.items() if "steady" in config.tasks()}
     assert all(case.build().config.abilities.conditions for case in EVERY)
 
 
 @every_model
 def test_gradient_reaches_every_used_parameter(case):
     model = case.build().double()
-    model(**shared_mesh(case), num_steps=case.steps).square().sum().backward()
+    model(**shared_mesh(case), num_steps=2).square().sum().backward()
     learned = {name: value.grad for name, value in model.named_parameters() if not name.endswith(case.unfelt or ("?",))}
     assert {name for name, grad in learned.items() if grad is None or float(grad.abs().max()) < 1e-12} == set()
 
@@ -66,10 +64,10 @@ def test_gradient_reaches_every_used_parameter(case):
 @every_model
 def test_samples_of_a_batch_do_not_see_each_other(case):
     model, call = case.build().double(), shared_mesh(case)
-    together = model(**call, num_steps=case.steps)
-    assert together.shape == (3, case.steps, call["values"].shape[1], case.answered)
+    together = model(**call, num_steps=2)
+    assert together.shape == (3, 2, *call["values"].shape[1:])
     for place in range(3):
-        assert relative_error(model(**sample(call, place)[0], num_steps=case.steps), together[place : place + 1]) < 1e-11
+        assert relative_error(model(**sample(call, place)[0], num_steps=2), together[place : place + 1]) < 1e-11
 
 
 @every_model
@@ -80,22 +78,20 @@ def test_order_of_points_does_not_matter(case):
         name: value[order] for name, value in call.items() if name in ("points", "node_type")
     }
     moved = beside(call) | moved
-    assert relative_error(model(**moved, num_steps=case.steps), model(**call, num_steps=case.steps)[:, :, order]) < 1e-11
+    assert relative_error(model(**moved, num_steps=2), model(**call, num_steps=2)[:, :, order]) < 1e-11
 
 
 @scattered
 def test_masked_points_are_never_read_and_answered_with_zero(case):
     model, call = case.build().double(), own_meshes(case)
-    together = model(**call, num_steps=case.steps)
+    together = model(**call, num_steps=2)
     for place in range(2):
         alone, real = sample(call, place)
-        assert relative_error(together[place][:, real], model(**alone, num_steps=case.steps)[0]) < 1e-11
+        assert relative_error(together[place][:, real], model(**alone, num_steps=2)[0]) < 1e-11
         assert bool((together[place][:, ~real] == 0).all())
-    assert bool(together.isfinite().all())
-    if not case.steady:
-        rolled = model.rollout(**call, times=[1.0, 2.0])
-        assert relative_error(rolled[:, 1:], together) < 1e-11
-        assert bool(rolled.isfinite().all())
+    rolled = model.rollout(**call, times=[1.0, 2.0])
+    assert relative_error(rolled[:, 1:], together) < 1e-11
+    assert bool(rolled.isfinite().all())
 
 
 @scattered
@@ -103,14 +99,14 @@ def test_one_mesh_with_a_mask_per_sample(case):
     model, call = case.build().double(), shared_mesh(case, batch=2)
     count = len(call["points"])
     mask = torch.arange(count) < torch.tensor([[count], [count - 5]])
-    together = model(**call, mask=mask, num_steps=case.steps)
-    assert relative_error(together[:1], model(**sample(call, 0)[0], num_steps=case.steps)) < 1e-11
+    together = model(**call, mask=mask, num_steps=2)
+    assert relative_error(together[:1], model(**sample(call, 0)[0], num_steps=2)) < 1e-11
     fewer = beside(call) | {
         name: value[..., : count - 5] if name == "node_type" else value[..., : count - 5, :]
         for name, value in call.items()
         if name not in OF_SAMPLES
     }
-    assert relative_error(together[1, :, : count - 5], model(**sample(fewer, 1)[0], num_steps=case.steps)[0]) < 1e-11
+    assert relative_error(together[1, :, : count - 5], model(**sample(fewer, 1)[0], num_steps=2)[0]) < 1e-11
 
 
 @with_queries
@@ -118,19 +114,16 @@ def test_one_mesh_with_a_mask_per_sample(case):
 def test_queries_are_answered_anywhere(case, make):
     model, call = case.build().double(), make(case)
     asked = random_cloud(6, case.dim, seed=9)
-    there = model(**call, num_steps=case.steps, queries=asked)
-    assert there.shape == (len(call["values"]), case.steps, 6, case.answered)
-    assert relative_error(model(**call, num_steps=case.steps, queries=asked[2:]), there[:, :, 2:]) < 1e-11
+    there = model(**call, num_steps=2, queries=asked)
+    assert there.shape == (len(call["values"]), 2, 6, case.channels)
+    assert relative_error(model(**call, num_steps=2, queries=asked[2:]), there[:, :, 2:]) < 1e-11
     own = asked.expand(len(call["values"]), 6, case.dim)
-    assert relative_error(model(**call, num_steps=case.steps, queries=own), there) < 1e-11
+    assert relative_error(model(**call, num_steps=2, queries=own), there) < 1e-11
     first = call["points"][0, :4] if call["points"].ndim == 3 else call["points"][:4]
-    assert (
-        relative_error(model(**call, num_steps=case.steps, queries=first)[0], model(**call, num_steps=case.steps)[0, :, :4])
-        < 1e-11
-    )
+    assert relative_error(model(**call, num_steps=2, queries=first)[0], model(**call, num_steps=2)[0, :, :4]) < 1e-11
 
 
-@in_time
+@every_model
 def test_rollout_and_forward_agree(case):
     model, call = case.build().double(), shared_mesh(case)
     whole = model.rollout(**call, times=[1.0, 2.0, 3.0])
@@ -139,7 +132,7 @@ def test_rollout_and_forward_agree(case):
     assert relative_error(model.rollout(**call, times=[]), whole[:, :1]) < 1e-12
 
 
-@in_time
+@every_model
 def test_training_is_answered_with_the_rollout(case):
     """From frame 0 alone: the true frames behind it move only what is added, which is a number per window or nothing."""
     model, call = case.build().double(), shared_mesh(case)
@@ -201,7 +194,7 @@ def test_a_saved_surrogate_gives_the_same_bits(case, tmp_path):
         "node_type": call["node_type"].numpy() if "node_type" in call else None,
     }
     found = surrogate.solve(**arguments)
-    assert found.shape == (2, 1 if case.steady else 3, call["values"].shape[1], case.answered)
+    assert found.shape == (2, 3, *call["values"].shape[1:])
     assert (loaded.solve(**arguments) == found).all()
 
 
@@ -210,19 +203,13 @@ def test_single_precision_and_autocast_stay_close(case):
     model, call = case.build(), shared_mesh(case)
     single = {name: value.float() if value.is_floating_point() else value for name, value in call.items()}
     with torch.no_grad():
-        found = model(**single, num_steps=case.steps)
+        found = model(**single, num_steps=2)
         with torch.autocast("cpu", torch.bfloat16):
-            coarse = model(**single, num_steps=case.steps)
-        exact = model.double()(**call, num_steps=case.steps)
+            coarse = model(**single, num_steps=2)
+        exact = model.double()(**call, num_steps=2)
     assert found.dtype == torch.float32
     assert relative_error(found, exact) < 1e-4
     assert relative_error(coarse, exact) < 0.1
-
-
-def doors(case, model, call):
-    """How the model can be asked."""
-    rolled = [] if case.steady else [lambda: model.rollout(**call, times=[1.0])]
-    return [lambda: model(**call, num_steps=case.steps), *rolled]
 
 
 def in_type(call, dtype):
@@ -239,15 +226,15 @@ def test_weights_in_bfloat16_are_computed_with_or_refused_by_name(case, make):
     model, call = case.build().to(torch.bfloat16), in_type(make(case), torch.bfloat16)
     if not model.config.abilities.bfloat16_weights:
         told = f"weights: expected float32 or float64 in {model.config.title}, got bfloat16. .*\\.float\\(\\).*train.precision"
-        for asked in doors(case, model, call):
+        for asked in (lambda: model(**call, num_steps=2), lambda: model.rollout(**call, times=[1.0])):
             with pytest.raises(InputError, match=told):
                 asked()
         return
-    found = model(**call, num_steps=case.steps)
+    found = model(**call, num_steps=2)
     assert found.dtype == torch.bfloat16
     same_weights = case.build().to(torch.bfloat16).double()
     assert (
-        relative_error(found, same_weights(**in_type(call, torch.float64), num_steps=case.steps)) < 0.15
+        relative_error(found, same_weights(**in_type(call, torch.float64), num_steps=2)) < 0.15
     )  # of eight bits, in ten layers
     if make is shared_mesh:
         kinds = {"node_type": call["node_type"].numpy()} if "node_type" in call else {}
@@ -259,7 +246,7 @@ def test_weights_in_bfloat16_are_computed_with_or_refused_by_name(case, make):
             assert np.isfinite(solved).all()
         if model.config.abilities.bakes:
             baked = model.bake(call["points"], node_type=call.get("node_type"))
-            assert relative_error(baked(call["values"], case.steps, **beside(call)), found) < 0.1
+            assert relative_error(baked(call["values"], 2, **beside(call)), found) < 0.1
     found.square().sum().backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     assert gradients
@@ -272,7 +259,7 @@ def test_weights_in_float16_are_refused_by_name(case):
     model, call = case.build().half(), in_type(shared_mesh(case), torch.float16)
     taken = "float32, float64 or bfloat16" if model.config.abilities.bfloat16_weights else "float32 or float64"
     told = f"weights: expected {taken} in {model.config.title}, got float16, in which squared distances vanish.*autocast"
-    for asked in doors(case, model, call):
+    for asked in (lambda: model(**call, num_steps=2), lambda: model.rollout(**call, times=[1.0])):
         with pytest.raises(InputError, match=told):
             asked()
 
@@ -310,15 +297,14 @@ def test_what_is_declared_is_true(case):
     state, told = (call["values"], call["points"]), beside(call)
     kinds = {"node_type": call["node_type"]} if "node_type" in call else {}
     if able.free_queries:
-        assert model(**call, num_steps=1, queries=random_cloud(5, case.dim)).shape == (3, 1, 5, case.answered)
+        assert model(**call, num_steps=1, queries=random_cloud(5, case.dim)).shape == (3, 1, 5, case.channels)
     if able.any_times:
         assert model(**call, times=[0.5, 1.25]).shape[:2] == (3, 2)
-    elif not case.steady:
+    else:
         with pytest.raises(InputError, match="times: expected whole frames"):
             model.rollout(*state, [0.5], **kinds, **told)
     if able.bakes:
-        baked = model.bake(call["points"], **kinds)(state[0], case.steps, **told)
-        torch.testing.assert_close(baked, model(**call, num_steps=case.steps))
+        torch.testing.assert_close(model.bake(call["points"], **kinds)(state[0], 2, **told), model(**call, num_steps=2))
     else:
         with pytest.raises(InputError, match=f"bake: expected a model that can bake, got {model.config.title}"):
             model.bake(call["points"])
@@ -327,51 +313,8 @@ def test_what_is_declared_is_true(case):
     else:
         with pytest.raises(InputError, match=f"expected a model that can go from frame to frame, got {model.config.title}"):
             model.following(state[0][:, None], state[1])
-    if not case.steady:
-        first = model.rollout(*state, [1.0], **kinds, **told)[:, 0]
-        assert able.reconstructs != torch.equal(first, state[0])
-
-
-@steady
-def test_a_steady_model_has_one_answer_without_time(case):
-    """The first step of the same model in time, in training too; all that has to do with time is refused by name."""
-    model, call = case.build().double().eval(), shared_mesh(case)
-    answer = model(**call)
-    assert answer.shape == (3, 1, call["values"].shape[1], case.answered)
-    assert torch.equal(model(**call, num_steps=1), answer)
-    frames = Frames(call["values"][:, None], call["points"], None, call.get("node_type"), **beside(call))
-    given = model.training_answer(frames, [])
-    assert torch.equal(given.predicted, answer)
-    assert given.added == 0.0
-    alike = {"in_channels": 2, "out_channels": 2}
-    in_time = case.build(task="rollout", **alike).double().eval()
-    here = call | {"values": call["values"][..., :2]}
-    assert torch.equal(case.build(**alike).double().eval()(**here), in_time(**here, num_steps=1))
-    for steps in (0, 2):
-        with pytest.raises(InputError, match=rf"num_steps: expected 1 .or nothing. of a model with task='steady', got {steps}"):
-            model(**call, num_steps=steps)
-    with pytest.raises(
-        InputError, match=r"num_steps: expected 1 .or nothing. of a model with task='steady', got times=\[1\.0\]"
-    ):
-        model.rollout(**call, times=[1.0])
-    with pytest.raises(ConfigError, match="signals change in time"):
-        MODELS[case.name].model_validate(case.config | {"signals": 1})
-
-
-@steady
-def test_a_steady_answer_depends_on_features_places_and_parameters(case):
-    """Each of them moved at one sample moves the answer of that sample."""
-    model, call = case.build().double().eval(), shared_mesh(case)
-    answer = model(**call)
-    for name in ("values", "parameters"):
-        if name in call:
-            moved = call[name].clone()
-            moved[1] += 0.3
-            changed = model(**call | {name: moved})
-            assert relative_error(changed[1], answer[1]) > 1e-6
-            assert relative_error(changed[[0, 2]], answer[[0, 2]]) < 1e-12
-    if case.scattered:
-        assert relative_error(model(**call | {"points": 0.9 * call["points"]}), answer) > 1e-6
+    first = model.rollout(*state, [1.0], **kinds, **told)[:, 0]
+    assert able.reconstructs != torch.equal(first, state[0])
 
 
 @every_model
@@ -398,18 +341,16 @@ def test_stages_are_declared_or_refused_by_name(case):
 
 @every_model
 def test_every_configuration_says_its_task(case):
-    """Those that can learn rollouts alone write no word of it, and refuse another one; a rollout stands in new files only."""
+    """Those that can learn rollouts alone write no word of it, and refuse another one."""
     config = case.build().config
-    assert config.task == ("steady" if case.steady else "rollout")
-    if "steady" not in config.tasks():
-        assert "task" not in config.model_dump()
-        with pytest.raises(ConfigError, match=r"task.*'rollout'"):
-            type(config).model_validate(case.config | {"task": "steady"})
+    assert config.task == "rollout"
+    steady = case.config | {"task": "steady", "signals": 0} | ({"staged": False, "consistency": 0.0} if case.name == "calm" else {})
+    if case.name in LEARN_STEADY:
+        assert type(config).model_validate(steady).task == "steady"
         return
-    assert ("task" in config.model_dump()) == (case.steady or case.name == "calm")
-    changes = {"task": "steady", "staged": False, "consistency": 0.0, "signals": 0, "residual": False}
-    others = {name: value for name, value in changes.items() if name in type(config).model_fields}
-    assert type(config).model_validate(case.config | others).task == "steady"
+    assert "task" not in config.model_dump()
+    with pytest.raises(ConfigError, match=r"task.*'rollout'"):
+        type(config).model_validate(steady)
 
 
 @every_model
@@ -433,7 +374,7 @@ def test_the_inside_is_shown_or_refused_by_name(case):
     assert z.shape[1:] == model.latent_shape()
     start = Inputs(values, points, node_type=kinds, **beside(call))
     fields = model.fields_of_tokens(z, positions, [1.0], points, start)
-    torch.testing.assert_close(fields[:, 0 if case.steady else 1 :], model(**call, num_steps=1))
+    torch.testing.assert_close(fields[:, 1:], model(**call, num_steps=1))
     weights = model.state_dict()
     assert all(torch.equal(layer.positions, weights[f"{layer.weights}.queries"]) for layer in model.query_points())
 

@@ -36,7 +36,7 @@ from calm_pde.models.checks import (
 )
 from calm_pde.models.conditions import Known, check_conditions, check_prescribed, expanded
 from calm_pde.models.contract import Answer, Mesh, Model, Reading
-from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union, single_answer
+from calm_pde.models.doors import check_mesh, check_node_type, check_state, check_timeless, frames, mesh_union
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.point_features import NodeTypes
@@ -419,8 +419,6 @@ class CalmPDE(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The reconstructed state, then the frames at `times`: all decoded at once."""
-        if self.config.task == "steady":
-            single_answer("steady", None, times)
         start = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
         z, p = self.encode(values, points, mask, node_type, None, start.features)
         check_prescribed(start, self.config)
@@ -496,11 +494,15 @@ class CalmPDE(Model):
         return torch.cat([part.expand(*values.shape[:-1], -1) for part in parts], dim=-1)
 
     def checked_steps(self, num_steps: int | None, times: Sequence[float] | None) -> int | None:
-        if self.config.task == "rollout" and num_steps == 0:
-            raise InputError(
-                "num_steps", expected="at least 1", got="0", fix="Use encode and decode to reconstruct the initial state."
-            )
-        return single_answer(self.config.task, num_steps, times)
+        only = {"steady": 1, "autoencoder": 0}.get(self.config.task)
+        if only is None:
+            if num_steps == 0:
+                raise InputError(
+                    "num_steps", expected="at least 1", got="0", fix="Use encode and decode to reconstruct the initial state."
+                )
+            return num_steps
+        check_timeless(self.config.task, only, num_steps, times)
+        return only
 
     def _check_state(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
         check_state(values, points, mask, self.config.dim, self.config.in_channels, self.checked_dtype())

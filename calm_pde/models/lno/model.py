@@ -23,6 +23,7 @@ class LnoConfig(StepwiseConfig):
     """All sizes of an LNO; `preset` has the paper's, `build` makes the model.
 
     Args:
+        task: `rollout` from frame to frame, or `steady`: features to one field.
         modes: latent tokens.
         projector_layers: hidden layers of each map on points.
         coordinates: whether the values are lifted with the coordinates beside them; a steady problem whose features are the
@@ -37,8 +38,9 @@ class LnoConfig(StepwiseConfig):
     title: ClassVar[str] = "LNO"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     practice: ClassVar[Practice] = PRACTICE
-    unwritten: ClassVar[tuple[str, ...]] = (*StepwiseConfig.unwritten, "coordinates")
+    unwritten: ClassVar[tuple[str, ...]] = (*StepwiseConfig.unwritten, "task", "coordinates")
 
+    task: Literal["rollout", "steady"] = "rollout"
     width: PositiveInt
     modes: PositiveInt = 128
     projector_layers: NonNegativeInt = 2

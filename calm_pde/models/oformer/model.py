@@ -12,7 +12,7 @@ from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
 from calm_pde.models.contract import Abilities, Mesh, Model, Reading
-from calm_pde.models.doors import check_node_type, check_state, frames, single_answer
+from calm_pde.models.doors import check_node_type, check_state, check_timeless, frames
 from calm_pde.models.oformer.linear_attention import Attention, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
 from calm_pde.models.oformer.practice import PRACTICE
@@ -30,6 +30,7 @@ class OFormerConfig(StepwiseConfig):
     """All sizes and switches of an OFormer; `preset` has the paper's, `build` makes the model.
 
     Args:
+        task: `rollout` in time, or `steady`: features to one field by one latent step.
         layout: which of the published models: `bare` (Burgers), `grid` (Navier-Stokes) or `mesh` (airfoil, node types).
         attention, norm: which linear attention, and what is normalized in it: see `LinearAttention`.
         rotary_scales: one per encoder block; angles of the rotations are scale · resolution · coordinate.
@@ -46,7 +47,9 @@ class OFormerConfig(StepwiseConfig):
     title: ClassVar[str] = "OFormer"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     practice: ClassVar[Practice] = PRACTICE
+    unwritten: ClassVar[tuple[str, ...]] = (*StepwiseConfig.unwritten, "task")
 
+    task: Literal["rollout", "steady"] = "rollout"
     layout: Literal["bare", "grid", "mesh"] = "grid"
     attention: Attention = "galerkin"
     norm: Norm = "token"
@@ -135,8 +138,11 @@ class OFormer(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Tensor:
+        steady = self.config.task == "steady"
+        if steady:
+            check_timeless(self.config.task, 1, num_steps)
         given = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
-        wanted = [round(frame) for frame in frames(single_answer(self.config.task, num_steps), None)]
+        wanted = [round(frame) for frame in frames(1 if steady else num_steps, None)]
         self._check(given, max(wanted, default=0))
         if not wanted:
             raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
@@ -163,7 +169,7 @@ class OFormer(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
-        single_answer(self.config.task, None, times)
+        self.require_time("rollout")
         given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
         self._check(given, max(wanted, default=0))
         first = (values if mask is None else values.masked_fill(~mask[..., None], 0.0))[:, None]

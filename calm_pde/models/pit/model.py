@@ -65,8 +65,6 @@ class PitConfig(StepwiseConfig):
             raise ValueError(
                 f"latent_mesh needs {wanted} entries (one per axis; with mesh_prior one in all), got {self.latent_mesh}"
             )
-        if self.residual and self.task == "steady":
-            raise ValueError("residual: a steady problem has no frame whose change could be predicted; leave it out")
         return self
 
     @property
