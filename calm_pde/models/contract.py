@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack, get_args
 
 import numpy as np
 import torch
@@ -156,6 +156,7 @@ class Model(nn.Module, ABC):
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
         """The frame after each of the states (batch, time, point, channel) at frames 0, 1, …: one step each, all at once."""
+        self.require_time("following")
         raise self.refusal("following", "go from frame to frame", "Ask config.abilities.frame_to_frame first.")
 
     def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
@@ -241,6 +242,11 @@ class Model(nn.Module, ABC):
         check_weights(dtype, self._title, self.config.abilities.bfloat16_weights)
         return dtype
 
+    def require_time(self, asked: str) -> None:
+        """A model of steady problems refuses what has to do with time."""
+        if self.config.task == "steady":
+            raise self.refusal(asked, "go from frame to frame", "It was made for steady problems: call the model itself.")
+
     def refusal(self, argument: str, what: str, fix: str) -> InputError:
         return InputError(argument, expected=f"a model that can {what}", got=f"{self._title}, which can't", fix=fix)
 
@@ -287,6 +293,11 @@ class ModelConfig(Config, ABC):
         if name not in cls.presets:
             raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
         return cls.model_validate(merged(cls.presets[name], changes))
+
+    @classmethod
+    def tasks(cls) -> tuple[str, ...]:
+        """What a model of this kind can be told to learn."""
+        return get_args(cls.model_fields["task"].annotation)
 
     @model_serializer(mode="wrap")
     def _without_what_came_later(self, written: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -208,6 +208,20 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
 """Each model with conditions."""
 
 
+_OF_STEADY: dict[str, Any] = {"task": "steady", "in_channels": 3, "out_channels": 2}
+STEADY: list[Case] = [
+    Case("geo_fno", _GEO_FNO | _OF_STEADY | {"dim": 2}),
+    Case("geo_fno", _GEO_FNO | _OF_STEADY | {"dim": 1, "node_types": (0, 4), "parameters": 2}),
+    Case("ffno", _FFNO_POINTS | _OF_STEADY | {"dim": 2}),
+    Case("ffno", _FFNO_POINTS | _OF_STEADY | {"dim": 3, "parameters": 2}),
+    Case("lno", _LNO | _OF_STEADY | {"dim": 2}),
+    Case("lno", _LNO | _OF_STEADY | {"dim": 2, "coordinates": False, "node_types": (0, 4), "parameters": 2}),
+    Case("oformer", _OFORMER | _OF_STEADY | {"dim": 2}),
+    Case("oformer", _OFORMER | _OF_STEADY | {"dim": 1, "layout": "bare", "propagator_width": 6, "parameters": 2}),
+]
+"""The forms of steady problems, of models that go from frame to frame otherwise."""
+
+
 def conditions(case: Case, batch: int, points: int, seed: int = 0) -> dict[str, Tensor]:
     """Conditions of a call in float64, as many as the case has; signals have knots of their own, from before frame 0 to 5."""
     count = {name: case.config.get(name, 0) for name in _TOLD}
@@ -220,6 +234,7 @@ def conditions(case: Case, batch: int, points: int, seed: int = 0) -> dict[str, 
         "signals": random_cloud(batch * 4, count["signals"], seed + 13).view(batch, 4, -1) - 0.5,
         "signal_times": times[:batch],
     }
+    made |= {} if count["signals"] else {"signal_times": times[:, :0]}
     return {name: value for name, value in made.items() if value.shape[-1]}
 
 
