@@ -9,6 +9,7 @@ from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
 from calm_pde.models.lno import LnoConfig
+from calm_pde.models.mesh_graph_nets import MeshGraphNetsConfig
 from calm_pde.models.oformer import OFormerConfig
 from calm_pde.models.pit import PitConfig
 
@@ -21,6 +22,7 @@ MODELS: dict[str, type[ModelConfig]] = {
     "oformer": OFormerConfig,
     "lno": LnoConfig,
     "aroma": AromaConfig,
+    "mesh_graph_nets": MeshGraphNetsConfig,
 }
 """In the order of tables."""
 OURS = "calm"

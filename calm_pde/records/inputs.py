@@ -24,6 +24,7 @@ class Conditions(Driving, total=False):
 
     features: Tensor | None
     prescribed: Tensor | None
+    cells: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Inputs:
     Args:
         values: (batch, point, channel).
         points: (point, dim), or (batch, point, dim) where each sample has its own mesh.
-        cells: the corners of each cell, (cell, corner) or (batch, cell, corner), for models that need the edges of a mesh.
+        cells: the points at the corners of each cell, (cell, corner) or (batch, cell, corner), for models that read a mesh's
+            edges; a cell of one point alone has none.
         mask: (batch, point), True where a point is real; None where all points are.
         node_type: the data file's code of each point, (point,) or (batch, point).
         features: (batch, point, feature), of each point, the same at all times.
@@ -94,6 +96,7 @@ class Frames(NamedTuple):
     signals: Tensor | None = None
     signal_times: Tensor | None = None
     prescribed: Tensor | None = None
+    cells: Tensor | None = None
 
     @property
     def conditions(self) -> Conditions:
@@ -133,6 +136,7 @@ class Frames(NamedTuple):
         return Inputs(
             self.values.flatten(0, 1),
             self.points.repeat_interleave(time, dim=0) if self.points.ndim == 3 else self.points,
+            cells=own(self.cells) if self.cells is not None and self.cells.ndim == 3 else self.cells,
             mask=own(self.mask),
             node_type=self.node_type if shared else own(self.node_type),
             features=own(self.features),
