@@ -64,9 +64,9 @@ def test_equals_loops_in_numpy():
     model = small(cells=True, node_types=(0, 4), steps=2)
     points, u, kinds = random_cloud(14, 2), noise(14, 2), torch.tensor([0, 4] * 7)
     with torch.no_grad():
-        model.processor.encoder.mean.copy_(torch.tensor([0.1, -0.2, 0.3]).double())
-        model.processor.encoder.std.copy_(torch.tensor([0.5, 0.6, 0.2]).double())
-        model.deviation.copy_(torch.tensor([0.3, 2.0]).double())
+        model.processor.encoder.mean.copy_(torch.tensor([0.1, -0.2, 0.3], dtype=torch.float64))
+        model.processor.encoder.std.copy_(torch.tensor([0.5, 0.6, 0.2], dtype=torch.float64))
+        model.deviation.copy_(torch.tensor([0.3, 2.0], dtype=torch.float64))
     weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
 
     def mlp(name: str, x: np.ndarray) -> np.ndarray:
