@@ -12,6 +12,7 @@ from calm_pde.models.lno import LnoConfig
 from calm_pde.models.mesh_graph_nets import MeshGraphNetsConfig
 from calm_pde.models.oformer import OFormerConfig
 from calm_pde.models.pit import PitConfig
+from calm_pde.models.unet import UNetConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
@@ -23,6 +24,7 @@ MODELS: dict[str, type[ModelConfig]] = {
     "lno": LnoConfig,
     "aroma": AromaConfig,
     "mesh_graph_nets": MeshGraphNetsConfig,
+    "unet": UNetConfig,
 }
 """In the order of tables."""
 OURS = "calm"

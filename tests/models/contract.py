@@ -112,6 +112,7 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
     "decoder_quantile": 0.4,
 }
 _MESH_GRAPH_NETS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "steps": 2}
+_UNET: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 16}  # with 8 a norm takes each bias out again
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -174,6 +175,9 @@ CASES: list[Case] = [
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "periodic": True}, queries=False),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 2, "cells": True, "node_types": (0, 4)}, queries=False),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 3, "multi_scale": True, "memory_budget": 2**10}, queries=False),
+    Case("unet", _UNET | {"dim": 1, "periodic": True}, scattered=False, queries=False),
+    Case("unet", _UNET | {"dim": 2, "periodic": (False, True), "node_types": (0, 4)}, scattered=False, queries=False),
+    Case("unet", _UNET | {"dim": 3}, scattered=False, queries=False),
 ]
 
 
@@ -203,6 +207,7 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("oformer", _OFORMER | {"dim": 1, "layout": "mesh", "norm": "affine", "node_types": (0, 4)} | _TOLD, queries=False),
     Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
+    Case("unet", _UNET | {"dim": 1, "node_types": (0, 4)} | _TOLD, scattered=False, queries=False),
 ]
 """Each model with conditions."""
 
