@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import nn
 from torch.nn.functional import conv1d, conv2d, conv3d, gelu
 
+from calm_pde.nn.matrices import Matrices
 from calm_pde.types import Float, Tensor
 
 GROUPS = 8
@@ -37,7 +39,9 @@ def _repeated(border: Tensor, axis: int, count: int) -> Tensor:
 
 
 class Convolution(nn.Module):
-    """W ∗ h + b over 3 cells along each axis, at every cell or at every second one."""
+    """W ∗ h + b over 3 cells along each axis, at every cell or at every second one; W is one matrix (out, cells · in)."""
+
+    declared_matrices: ClassVar[dict[str, Matrices]] = {"weight": Matrices()}
 
     def __init__(
         self, inputs: int, outputs: int, periodic: tuple[bool, ...], generator: torch.Generator, stride: int = 1
@@ -46,12 +50,13 @@ class Convolution(nn.Module):
         self.periodic, self.stride = periodic, stride
         dim = len(periodic)
         bound = 1 / math.sqrt(inputs * 3**dim)
-        self.weight = nn.Parameter(torch.empty(outputs, inputs, *(3,) * dim).uniform_(-bound, bound, generator=generator))
+        self.weight = nn.Parameter(torch.empty(outputs, 3**dim * inputs).uniform_(-bound, bound, generator=generator))
         self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound, generator=generator))
 
     def forward(self, h: Float[Tensor, "row in *space"]) -> Float[Tensor, "row out *smaller"]:
-        around = bordered(h, 1, tuple(size + 2 for size in h.shape[2:]), self.periodic)
-        return _CONVOLUTIONS[len(self.periodic)](around, self.weight, self.bias, stride=self.stride)
+        around, dim = bordered(h, 1, tuple(size + 2 for size in h.shape[2:]), self.periodic), len(self.periodic)
+        weight = self.weight.unflatten(1, (*(3,) * dim, h.shape[1])).movedim(-1, 1)
+        return _CONVOLUTIONS[dim](around, weight, self.bias, stride=self.stride)
 
 
 class Block(nn.Module):

@@ -81,11 +81,11 @@ class UNet(Stepwise):
         self.last = linear(widths[0], config.out_channels, generator)
 
     def reading(self) -> dict[str, Reading]:
-        return {"first.first.weight": Reading(self.config.in_channels, BESIDE)}
+        return {"first.first.weight": Reading(self.config.in_channels, BESIDE, repeats=3**self.config.dim)}
 
     @property
     def outermost(self) -> tuple[str, ...]:
-        return ("last",)
+        return ("first.first", "last")
 
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> UNetGeometry:
         grid, points = recognized_grid(points, mask, queries, (1,) * self.config.dim, "unet")

@@ -65,7 +65,8 @@ def test_a_convolution_equals_scipys(dim, stride):
     for axis, wraps in enumerate(periodic, start=1):
         sides = [(int(place == axis),) * 2 for place in range(dim + 1)]
         around = np.pad(around, sides, mode="wrap" if wraps else "edge")
-    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    weight, bias = layer.weight.detach().numpy().reshape(3, *(3,) * dim, 2), layer.bias.detach().numpy()
+    weight = np.moveaxis(weight, -1, 1)
     rows = [sum(correlate(around[i], weight[o, i], mode="valid") for i in range(2)) + bias[o] for o in range(3)]
     expected = np.stack(rows)[(slice(None), *(slice(None, None, stride) for _ in range(dim)))]
     assert relative_error(layer(h)[0], torch.from_numpy(expected)) < 1e-13
@@ -86,8 +87,8 @@ def test_equals_the_formula_in_numpy():
     weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
 
     def convolution(name: str, h: np.ndarray, stride: int = 1) -> np.ndarray:
-        w = weights[f"{name}.weight"]
-        shifted = sum(w[..., k] @ np.roll(h, 1 - k, axis=1) for k in range(3))
+        w = np.split(weights[f"{name}.weight"], 3, axis=1)
+        shifted = sum(w[k] @ np.roll(h, 1 - k, axis=1) for k in range(3))
         return (shifted + weights[f"{name}.bias"][:, None])[:, ::stride]
 
     def block(name: str, h: np.ndarray) -> np.ndarray:
