@@ -16,17 +16,9 @@ from calm_pde.types import Float, Int, Tensor
 Pairs = Int[Tensor, "_ 2"]
 """Receiver and sender of each edge."""
 
-_RINGS = {
-    (2, 4): [(0, 1, 2, 3)],
-    (3, 5): [(0, 1, 2, 3)],
-    (3, 6): [(0, 1, 2), (3, 4, 5)],
-    (3, 8): [(0, 1, 2, 3), (4, 5, 6, 7)],
-}
-_BETWEEN = {
-    (3, 5): [(corner, 4) for corner in range(4)],
-    (3, 6): [(corner, corner + 3) for corner in range(3)],
-    (3, 8): [(corner, corner + 4) for corner in range(4)],
-}
+_RINGS = {5: [(0, 1, 2, 3)], 6: [(0, 1, 2), (3, 4, 5)], 8: [(0, 1, 2, 3), (4, 5, 6, 7)]}
+_BETWEEN = {5: [(i, 4) for i in range(4)], 6: [(i, i + 3) for i in range(3)], 8: [(i, i + 4) for i in range(4)]}
+"""Of solids: corners around their faces, and edges between these."""
 
 
 class Graph(NamedTuple):
@@ -89,15 +81,17 @@ def _sorted(edges: Pairs, num_senders: int, once: bool = False) -> Pairs:
 
 
 def _edges(dim: int, corners: int) -> list[tuple[int, int]]:
-    """Of a cell with so many corners, in VTK's order."""
-    if corners <= 3 or (dim, corners) == (3, 4):
+    """Of a cell with so many corners, in VTK's order: a simplex, a polygon in the plane, or a solid."""
+    if corners <= dim + 1:
         return list(combinations(range(corners), 2))
-    if (dim, corners) not in _RINGS:
+    rings = [tuple(range(corners))] if dim == 2 else _RINGS.get(corners, []) if dim == 3 else []
+    if not rings:
+        solids = "lines, triangles, tetrahedra, pyramids, wedges or hexahedra"
         raise InputError(
             "cells",
-            expected=f"lines, triangles{', quadrilaterals' if dim == 2 else ', tetrahedra, pyramids, wedges or hexahedra'}",
+            expected=solids if dim == 3 else "lines",
             got=f"cells of {corners} corners in {dim}-D",
             fix="Split them into simplices, or take edges to the nearest points (model.cells: false).",
         )
-    around = [pair for ring in _RINGS[dim, corners] for pair in zip(ring, (*ring[1:], ring[0]), strict=True)]
-    return around + _BETWEEN.get((dim, corners), [])
+    around = [pair for ring in rings for pair in zip(ring, (*ring[1:], ring[0]), strict=True)]
+    return around + (_BETWEEN[corners] if dim == 3 else [])

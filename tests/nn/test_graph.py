@@ -20,7 +20,8 @@ def pairs(edges: torch.Tensor) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("dim", "corners", "sides"), [(1, 2, 1), (2, 3, 3), (2, 4, 4), (3, 4, 6), (3, 5, 8), (3, 6, 9), (3, 8, 12), (2, 1, 0)]
+    ("dim", "corners", "sides"),
+    [(1, 2, 1), (2, 3, 3), (2, 4, 4), (2, 6, 6), (3, 3, 3), (3, 4, 6), (3, 5, 8), (3, 6, 9), (3, 8, 12), (2, 1, 0)],
 )
 def test_a_cell_has_its_sides_both_ways(dim, corners, sides):
     """As many as the solid has edges, with V − E + F = 2 where it is one."""
@@ -41,8 +42,9 @@ def test_cells_that_share_a_side_share_its_edges():
 
 
 def test_cells_that_nobody_knows_are_refused():
-    with pytest.raises(InputError, match=r"cells: expected lines, triangles, quadrilaterals, got cells of 6 corners in 2-D"):
-        edges_of_cells(torch.arange(6)[None], 6, 2)
+    for dim, corners in ((3, 7), (1, 3)):
+        with pytest.raises(InputError, match=rf"cells: expected lines.*got cells of {corners} corners in {dim}-D"):
+            edges_of_cells(torch.arange(corners)[None], corners, dim)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -176,7 +176,6 @@ def test_what_it_can_not_do_is_refused():
         (cells + 1, r"cells: expected indices 0 … 19 of points, got 1 … 20"),
         (cells.int(), r"cells: expected int64 of shape \(cell, corner\)"),
         (cells[None].expand(3, -1, -1), r"cells: expected int64 .*\(1, cell, corner\).*got torch.int64 of shape \(3,"),
-        (cells.repeat(1, 2), "cells: expected lines, triangles, quadrilaterals, got cells of 6 corners in 2-D"),
     ):
         with pytest.raises(InputError, match=message):
             told(u, points, 1, cells=wrong)
