@@ -145,10 +145,10 @@ def _answers(
             told = starts.told(number, asked)
             if parameters:
                 told = replace(told, parameters={**(told.parameters or {}), **parameters})
-            beside = vars(told) | ({"cells": mesh.cells} if surrogate.takes_cells else {})
+            steps, cells = asked if rollout else None, mesh.cells if surrogate.takes_cells else None
             clock = time.perf_counter()
             found = surrogate.solve(
-                initial, mesh.points, asked if rollout else None, places, mesh.node_type, allow_nonfinite=True, **beside
+                initial, mesh.points, steps, places, mesh.node_type, allow_nonfinite=True, cells=cells, **vars(told)
             )
             seconds = time.perf_counter() - clock
             if not allow_nonfinite:

@@ -16,6 +16,7 @@ from calm_pde.nn.graph import Graph
 from calm_pde.types import Float, Tensor
 
 _DOWN, _WITHIN, _UP = 2, 4, 2
+_WAYS = ("within", "down", "up")
 _ALIVE = 4  # arrays of an edge, and of a point, that a step keeps for the backward pass
 
 
@@ -52,8 +53,13 @@ class Coarser(nn.Module):
 
     def __init__(self, dim: int, width: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.encoders = nn.ModuleDict({name: EdgeEncoder(dim, width, generator) for name in ("within", "down", "up")})
+        self.edges = nn.ModuleList(EdgeEncoder(dim, width, generator) for _ in _WAYS)
         self.down, self.within, self.up = (Steps(count, width, generator) for count in (_DOWN, _WITHIN, _UP))
+
+    @property
+    def encoders(self) -> dict[str, EdgeEncoder]:
+        """Of the edges of each of its graphs, by name."""
+        return {name: one for name, one in zip(_WAYS, self.edges, strict=True) if isinstance(one, EdgeEncoder)}
 
     def forward(
         self, v: Float[Tensor, "node row channel"], level: CoarseLevel, edges: dict[str, Tensor], again: bool
@@ -82,7 +88,7 @@ class Processor(nn.Module):
     @property
     def encoders(self) -> dict[str, EdgeEncoder]:
         """Of the edges of each graph, by name."""
-        return {"fine": self.encoder} | ({} if self.coarser is None else dict(self.coarser.encoders.items()))
+        return {"fine": self.encoder} | ({} if self.coarser is None else self.coarser.encoders)
 
     def encoded(self, levels: Levels, points: Float[Tensor, "node dim"], periodic: tuple[bool, ...]) -> Encoded:
         away = levels.displacements(points, periodic)
