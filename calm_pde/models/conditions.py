@@ -1,4 +1,4 @@
-"""What a model is told beside a state, at its door and over time: parameters, features, signals, prescribed values."""
+"""What a model is told beside a state, at its door and over time: parameters, features, signals, prescribed values, cells."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def check_conditions(
         _check_number(name, value, getattr(config, name), given.values, dtype)
         if value is not None:
             check_finite(name, value, given.mask if name == "features" else None)
+    _check_cells(given, config.cells)
     if "signals" not in told:
         return
     if given.signals is not None:
@@ -134,6 +135,32 @@ def _check_knots(signals: Tensor, times: Any, last: float | None) -> None:
             got=f"knots from frame {first:g} to frame {end:g}",
             fix="Give the signals over the whole time; nothing is known of them beyond their knots.",
         )
+
+
+def _check_cells(given: Inputs, wanted: bool) -> None:
+    """The corners of each cell are points of the mesh, exactly where the model reads them."""
+    cells = given.cells
+    if (cells is None) == wanted:
+        raise InputError(
+            "cells",
+            expected="(cell, corner), the points at the corners of each cell" if wanted else "none",
+            got="none" if cells is None else "some, and this model reads no cells",
+            fix="Pass cells= exactly where the config says cells; training sets it by the data file.",
+        )
+    if cells is None:
+        return
+    count, lead = given.values.shape[1], len(given.values)
+    fits = isinstance(cells, Tensor) and cells.dtype == torch.int64
+    if not fits or cells.ndim not in (2, 3) or (cells.ndim == 3 and len(cells) != lead):
+        raise InputError(
+            "cells",
+            expected=f"int64 of shape (cell, corner), or ({lead}, cell, corner) for each sample's own",
+            got=f"{cells.dtype} of shape {tuple(cells.shape)}" if isinstance(cells, Tensor) else type(cells).__name__,
+            fix="Give the index of the point at each corner.",
+        )
+    if cells.numel() and not (int(cells.min()) >= 0 and int(cells.max()) < count):
+        got = f"{int(cells.min())} … {int(cells.max())}"
+        raise InputError("cells", expected=f"indices 0 … {count - 1} of points", got=got, fix="Count points from 0.")
 
 
 def check_prescribed(given: Inputs, config: ModelConfig) -> None:

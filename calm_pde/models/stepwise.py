@@ -69,6 +69,10 @@ class Stepwise(Model):
         A model that can't do a thing (free queries, irregular points, own meshes per sample) raises an `InputError` here.
         """
 
+    def geometry_of(self, given: Inputs, queries: Tensor | None) -> Any:
+        """`geometry` of what is given; a model that reads more of a mesh, such as its cells, takes it from there."""
+        return self.geometry(given.points, given.mask, given.node_type, queries)
+
     @abstractmethod
     def step(self, states: Float[Tensor, "batch time point given"], geometry: Any) -> Float[Tensor, "batch time query channel"]:
         """The frame after each of the states, of which conditions are the last channels (`config.given_channels` in all).
@@ -93,7 +97,7 @@ class Stepwise(Model):
         check_coordinates("queries", queries, self.config.dim, values.dtype)
         check_one_per_sample("queries", queries, tuple(values.shape[:1]), "values")
         check_finite("queries", queries)
-        there = self.geometry(points, mask, node_type, queries)
+        there = self.geometry_of(given, queries)
         states = values[:, None]
         if count > 1:
             states = torch.cat([states, *self._rolled(given, count - 1)[1]], dim=1)
@@ -129,11 +133,11 @@ class Stepwise(Model):
         self._require_time("following")
         given = Frames(states, points, mask, node_type, **conditions).start
         check_conditions(given, self.config, self.checked_dtype(), last=float(states.shape[1]))
-        return _without(self.step(beside(states, given), self.geometry(points, mask, node_type, None)), mask)
+        return _without(self.step(beside(states, given), self.geometry_of(given, None)), mask)
 
     def _rolled(self, given: Inputs, count: int) -> tuple[list[Tensor], list[Tensor]]:
         """Frames 1 … count, each from the one before it: as they are answered, and as the next one is given them."""
-        geometry = self.geometry(given.points, given.mask, given.node_type, None)
+        geometry = self.geometry_of(given, None)
         state, rolled, fed = given.values[:, None], [], []
         for frame in range(count):
             answer = _without(self.step(beside(state, given, frame), geometry), given.mask)

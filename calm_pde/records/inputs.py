@@ -25,6 +25,7 @@ class Conditions(Driving, total=False):
 
     features: Tensor | None
     prescribed: Tensor | None
+    cells: Tensor | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +35,8 @@ class OnPoints:
     Args:
         values: (batch, point, channel) of a state, (batch, time, point, channel) of windows; padded points hold anything.
         points: (point, dim), or (batch, point, dim) where each sample has its own mesh.
+        cells: the points at the corners of each cell, (cell, corner) or (batch, cell, corner), for models that read a mesh's
+            edges; a cell of one point alone has none.
         mask: (batch, point), True where a point is real; None where all points are.
         node_type: the data file's code of each point, (point,) or (batch, point).
         features: (batch, point, feature), of each point, the same at all times.
@@ -53,6 +56,7 @@ class OnPoints:
     signals: Tensor | None = None
     signal_times: Tensor | None = None
     prescribed: Tensor | None = None
+    cells: Tensor | None = None
 
     def __repr__(self) -> str:
         return brief(self)
@@ -66,13 +70,7 @@ class OnPoints:
 
 @dataclass(frozen=True, repr=False)
 class Inputs(OnPoints):
-    """A state, as a model is given it; made at the doors, which check it.
-
-    Args:
-        cells: the corners of each cell, (cell, corner) or (batch, cell, corner), for models that need the edges of a mesh.
-    """
-
-    cells: Tensor | None = None
+    """A state, as a model is given it; made at the doors, which check it."""
 
     @property
     def driving(self) -> Driving:
@@ -130,6 +128,7 @@ class Frames(OnPoints):
         return Inputs(
             self.values.flatten(0, 1),
             self.points.repeat_interleave(time, dim=0) if self.points.ndim == 3 else self.points,
+            cells=own(self.cells) if self.cells is not None and self.cells.ndim == 3 else self.cells,
             mask=own(self.mask),
             node_type=self.node_type if shared else own(self.node_type),
             features=own(self.features),

@@ -23,7 +23,7 @@ with_queries = pytest.mark.parametrize("case", [case for case in EVERY if case.q
 step_by_step = pytest.mark.parametrize("case", [case for case in EVERY if not case.any_time], ids=str)
 LEARN_STEADY = {"calm", *(case.name for case in STEADY)}
 OF_SAMPLES = ("parameters", "signals", "signal_times")
-BESIDE = ("features", *OF_SAMPLES)
+BESIDE = ("features", "cells", *OF_SAMPLES)
 
 
 def sample(call, place):
@@ -38,6 +38,8 @@ def sample(call, place):
         found["node_type"] = call["node_type"][place][real] if own else call["node_type"]
     if "features" in call:
         found["features"] = call["features"][place : place + 1, real]
+    if "cells" in call:  # what is real stands first
+        found["cells"] = call["cells"][place] if own else call["cells"]
     return found | {name: call[name][place : place + 1] for name in OF_SAMPLES if name in call}, real
 
 
@@ -77,7 +79,7 @@ def test_order_of_points_does_not_matter(case):
     moved = {name: value[:, order] for name, value in call.items() if name in ("values", "features")} | {
         name: value[order] for name, value in call.items() if name in ("points", "node_type")
     }
-    moved = beside(call) | moved
+    moved = beside(call) | moved | ({"cells": order.argsort()[call["cells"]]} if "cells" in call else {})
     assert relative_error(model(**moved, num_steps=2), model(**call, num_steps=2)[:, :, order]) < 1e-11
 
 
@@ -104,8 +106,10 @@ def test_one_mesh_with_a_mask_per_sample(case):
     fewer = beside(call) | {
         name: value[..., : count - 5] if name == "node_type" else value[..., : count - 5, :]
         for name, value in call.items()
-        if name not in OF_SAMPLES
+        if name not in (*OF_SAMPLES, "cells")
     }
+    if "cells" in call:
+        fewer["cells"] = call["cells"][(call["cells"] < count - 5).all(dim=1)]
     assert relative_error(together[1, :, : count - 5], model(**sample(fewer, 1)[0], num_steps=2)[0]) < 1e-11
 
 
@@ -192,6 +196,7 @@ def test_a_saved_surrogate_gives_the_same_bits(case, tmp_path):
         "initial": call["values"].numpy(),
         "points": 2 * call["points"].numpy(),
         "node_type": call["node_type"].numpy() if "node_type" in call else None,
+        "cells": call["cells"].numpy() if "cells" in call else None,
     }
     found = surrogate.solve(**arguments)
     assert found.shape == (2, 3, *call["values"].shape[1:])
