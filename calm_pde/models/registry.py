@@ -10,8 +10,10 @@ from calm_pde.models.fno import FnoConfig
 from calm_pde.models.gaot import GaotConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
 from calm_pde.models.lno import LnoConfig
+from calm_pde.models.mesh_graph_nets import MeshGraphNetsConfig
 from calm_pde.models.oformer import OFormerConfig
 from calm_pde.models.pit import PitConfig
+from calm_pde.models.unet import UNetConfig
 from calm_pde.models.upt import UptConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
@@ -24,7 +26,9 @@ MODELS: dict[str, type[ModelConfig]] = {
     "lno": LnoConfig,
     "aroma": AromaConfig,
     "upt": UptConfig,
+    "mesh_graph_nets": MeshGraphNetsConfig,
     "gaot": GaotConfig,
+    "unet": UNetConfig,
 }
 """In the order of tables."""
 OURS = "calm"

@@ -5,7 +5,8 @@ Nothing is added by several threads at once, so the same rows give the same bits
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn.functional import embedding_bag
@@ -13,7 +14,8 @@ from torch.nn.functional import embedding_bag
 from calm_pde.types import Float, Int, Tensor
 
 
-class Segments(NamedTuple):
+@dataclass(frozen=True)
+class Segments:
     """Which segment each row belongs to, and which rows each segment has.
 
     Args:
@@ -45,11 +47,11 @@ class Segments(NamedTuple):
 
     def spread(self, values: Float[Tensor, "segment *features"]) -> Float[Tensor, "row *features"]:
         """To every row what its segment has: y_r = x_s(r)."""
-        return _Spread.apply(values, *self)
+        return _Spread.apply(values, self.index, self.order, self.starts)
 
     def sum(self, values: Float[Tensor, "row *features"]) -> Float[Tensor, "segment *features"]:
         """x_s = Σ_{r in s} y_r; zero of a segment without rows."""
-        return _Sum.apply(values, *self)
+        return _Sum.apply(values, self.index, self.order, self.starts)
 
     def mean(self, values: Float[Tensor, "row *features"]) -> Float[Tensor, "segment *features"]:
         """Zero of a segment without rows."""
@@ -77,16 +79,16 @@ class _Sum(torch.autograd.Function):
         ctx.segments = inputs[1:]
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Spread.apply(grad, *ctx.segments), None, None, None
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        return _Spread.apply(grads[0], *ctx.segments), None, None, None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return _Sum.apply(tangent, *ctx.segments)
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        return _Sum.apply(tangents[0], *ctx.segments)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], values: Tensor, *segments: Tensor) -> tuple[Tensor, int]:
-        return _Sum.apply(values.movedim(in_dims[0] or 0, 1), *segments), 1
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:
+        return _Sum.apply(inputs[0].movedim(in_dims[0] or 0, 1), *inputs[1:]), 1
 
 
 class _Spread(torch.autograd.Function):
@@ -101,16 +103,16 @@ class _Spread(torch.autograd.Function):
         ctx.segments = inputs[1:]
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Sum.apply(grad, *ctx.segments), None, None, None
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        return _Sum.apply(grads[0], *ctx.segments), None, None, None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
-        return _Spread.apply(tangent, *ctx.segments)
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        return _Spread.apply(tangents[0], *ctx.segments)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], values: Tensor, *segments: Tensor) -> tuple[Tensor, int]:
-        return _Spread.apply(values.movedim(in_dims[0] or 0, 1), *segments), 1
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:
+        return _Spread.apply(inputs[0].movedim(in_dims[0] or 0, 1), *inputs[1:]), 1
 
 
 def _summed(values: Tensor, order: Tensor, starts: Tensor) -> Tensor:

@@ -29,6 +29,8 @@ REPEATING = {
     "aroma": ["dynamics.blocks"],
     "upt": ["blocks", "decoder_blocks", "supernodes.blocks"],
     "gaot": ["depth"],
+    "mesh_graph_nets": ["steps"],
+    "unet": [],
 }
 """What each model has of parts that repeat."""
 

@@ -15,7 +15,7 @@ from tests.models.contract import TOLD, Case, conditions, shared_mesh
 NOTHING = {"parameters": 0, "signals": 0, "features": 0}
 SOME = {"parameters": 1, "signals": 1, "features": 1}
 MORE = {"parameters": 3, "signals": 2, "features": 2}
-SILENT = {"calm": "processor.modulator.reduce.", "aroma": "dynamics.network.told.", "upt": ".modulation."}
+SILENT = {"calm": "modulator.reduce.", "aroma": "dynamics.network.told.", "upt": ".modulation."}
 """What starts at zero in models that are told something, and is not there in others."""
 
 

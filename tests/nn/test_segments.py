@@ -24,7 +24,9 @@ def by_loops(what: str, index: np.ndarray, rows: np.ndarray, count: int) -> np.n
     """Row by row, without torch."""
     if what == "softmax":
         weights = np.exp(rows)
-        return np.stack([weights[r] / sum(weights[o] for o in range(len(rows)) if index[o] == index[r]) for r in range(len(rows))])
+        return np.stack(
+            [weights[r] / sum(weights[o] for o in range(len(rows)) if index[o] == index[r]) for r in range(len(rows))]
+        )
     found = np.zeros((count, *rows.shape[1:]))
     for segment in range(count):
         own = [rows[r] for r in range(len(rows)) if index[r] == segment]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import torch
 
-from calm_pde.engine.transforms import seen_through
+from calm_pde.data.differences import Differences
 from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
-from calm_pde.models.conditions import Known, check_conditions, check_prescribed
+from calm_pde.models.conditions import between, check_conditions, check_prescribed
 from calm_pde.models.contract import Answer, Model, Reading
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.gaot.config import GaotConfig
@@ -38,7 +38,8 @@ class Geometry(NamedTuple):
 
 
 class Gaot(Model):
-    """u(t + τ) = u(t) + τ·head(decode(blocks(encode(u(t) ‖ φ ‖ θ ‖ c(t) ‖ c(t + τ) ‖ τ); τ))).
+    """u(t + τ) = u(t) + τ·σ ⊙ head(decode(blocks(encode(u(t) ‖ φ ‖ θ ‖ c(t) ‖ c(t + τ) ‖ τ); τ))), with σ the deviation of the
+    differences between one frame and the next in training.
 
     In training each later frame of a window is one step of its own length from the given state (`trained_on`), so that
     `train.lead_times: all` shows all pairs of frames; a rollout goes in steps of `stride` frames, and to a time between by a
@@ -46,6 +47,7 @@ class Gaot(Model):
     """
 
     cells: Tensor
+    deviation: Tensor
 
     def __init__(self, config: GaotConfig, seed: int = 0) -> None:
         super().__init__()
@@ -54,6 +56,7 @@ class Gaot(Model):
         generator = torch.Generator().manual_seed(seed)
         cells = torch.meshgrid(*(torch.arange(size) for size in config.grid), indexing="ij")
         self.register_buffer("cells", torch.stack(cells, dim=-1).view(math.prod(config.grid), config.dim), persistent=False)
+        self.register_buffer("deviation", torch.ones(config.out_channels))
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
         self.lift = preserving(config.read_channels, config.width, generator)
         self.encoder = MultiscaleOperator(config, generator)
@@ -71,6 +74,17 @@ class Gaot(Model):
     @property
     def outermost(self) -> tuple[str, ...]:
         return ("lift", "head.2")
+
+    @property
+    def difference_deviation(self) -> Float[Tensor, "channel"]:
+        return self.deviation
+
+    @torch.no_grad()
+    def gather(self, training: Iterable[Frames]) -> None:
+        found = Differences(self.config.out_channels)
+        for some in training:
+            found.add(some)
+        self.deviation.copy_(found.deviation())
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride] - it takes more by name
         self,
@@ -192,21 +206,20 @@ class Gaot(Model):
             start = states
             if geometry.between is not None:
                 start = interpolated(states.flatten(0, 1), *geometry.between).unflatten(0, states.shape[:2])
-            said = start + (lead[:, None, None] * said if self.config.answer == "derivative" else said)
+            change = self.deviation * said
+            said = start + (lead[:, None, None] * change if self.config.answer == "derivative" else change)
         return said.masked_fill(~mask[:, None, :, None], 0.0) if masked and mask is not None else said
 
     def _read(
         self, states: Float[Tensor, "batch time point channel"], steps: list[Step], lead: Float[Tensor, "time"], given: Inputs
     ) -> Float[Tensor, "batch time point in"]:
         """The states ‖ features ‖ parameters ‖ signals at both ends of each step ‖ its length ‖ what kind of point it is."""
-        parts, known = [states], Known.of(given)
+        parts, known = [states], between(given, [step.start for step in steps], [step.end for step in steps])
         if given.features is not None:
             hidden = None if given.mask is None else ~given.mask[..., None]
             parts.append((given.features if hidden is None else given.features.masked_fill(hidden, 0.0))[:, None])
-        if self.config.told_channels:
-            start = known.at([step.start for step in steps])
-            end = known._replace(parameters=None).at([step.end for step in steps]) if known.course is not None else None
-            parts += [part[:, :, None] for part in (start, end) if part is not None]
+        if known is not None:
+            parts.append(known[:, :, None])
         parts.append(lead[None, :, None, None])
         if given.node_type is not None and self.node_types.width:
             kinds = self.node_types(given.node_type)
@@ -214,9 +227,8 @@ class Gaot(Model):
         return torch.cat([part.to(states).expand(*states.shape[:3], -1) for part in parts], dim=-1)
 
     def _check(self, given: Inputs, last: float) -> None:
-        config = self.config
-        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        config, dtype = self.config, self.checked_dtype()
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, dtype)
         check_node_type(given.node_type, config.node_types, given.values, given.mask)
-        if not seen_through():
-            check_conditions(given, config, last=last)
+        check_conditions(given, config, dtype, last=last)
         check_prescribed(given, config)

@@ -58,6 +58,7 @@ class UptConfig(ModelConfig):
     title: ClassVar[str] = "UPT"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     practice: ClassVar[Practice] = PRACTICE
+    unwritten: ClassVar[tuple[str, ...]] = (*ModelConfig.unwritten, "task")
 
     task: Literal["rollout", "steady"] = "rollout"
     supernodes: SupernodesConfig | None = None
@@ -105,11 +106,6 @@ class UptConfig(ModelConfig):
     def given_channels(self) -> int:
         """What is read at every point: values, features, what kind of point it is."""
         return self.in_channels + self.features + (self.node_type_width if self.node_types else 0)
-
-    @property
-    def told_channels(self) -> int:
-        """What every step is told: parameters, and signals at both of its ends."""
-        return self.parameters + 2 * self.signals
 
     @property
     def told_width(self) -> int:

@@ -12,11 +12,11 @@ from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.metrics.relative_l2 import relative_l2_loss
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
-from calm_pde.models.conditions import Known, check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Answer, Model, Reading
-from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.models.conditions import between, check_conditions, check_prescribed, transitions
+from calm_pde.models.contract import STEP, Answer, Model, Reading
+from calm_pde.models.doors import check_node_type, check_state, check_timeless, frames
 from calm_pde.models.point_features import NodeTypes, shown
-from calm_pde.models.stepwise import STEP, whole_frames
+from calm_pde.models.stepwise import whole_frames
 from calm_pde.models.upt.blocks import Block, Told
 from calm_pde.models.upt.config import UptConfig
 from calm_pde.models.upt.decoder import Decoder
@@ -99,8 +99,7 @@ class Upt(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
-        if not self.config.abilities.frame_to_frame:
-            return super().following(states, points, mask, node_type, **conditions)
+        self.require_time("following")
         given, count = Frames(states, points, mask, node_type, **conditions).start, states.shape[1]
         self._check(given, count)
         z = self._encoded(states, given, self._read(given), list(range(count)))
@@ -126,8 +125,7 @@ class Upt(Model):
 
     def _rolled(self, given: Inputs, times: Sequence[float]) -> tuple[Tensor, Tensor]:
         """Tokens of all frames up to the last of the times, and what `rollout` answers."""
-        if self.config.task != "rollout":
-            raise self.refusal("rollout", "step in time", "Call the model itself, which has one answer.")
+        self.require_time("rollout")
         wanted = whole_frames(times)
         self._check(given, max(wanted, default=0))
         zs, mask = self._trajectory(given, max(wanted, default=0)), given.mask
@@ -179,16 +177,13 @@ class Upt(Model):
 
     def _moments(self, given: Inputs, at: list[int]) -> Float[Tensor, "row told"] | None:
         """What is told of each moment: of a step from it to itself."""
-        if self.told is None:
-            return None
-        known = Known.of(given).at([float(frame) for frame in at])
-        return self.told(torch.cat([known, known[..., self.config.parameters :]], dim=-1).flatten(0, 1))
+        moments = [float(frame) for frame in at]
+        known = between(given, moments, moments)
+        return None if self.told is None or known is None else self.told(known.flatten(0, 1))
 
     def _steps(self, num_steps: int | None) -> int:
         if self.config.task == "steady":
-            if num_steps not in (None, 1):
-                fix = "Such a model has one answer, without time."
-                raise InputError("num_steps", expected="1 (or nothing) of a steady model", got=str(num_steps), fix=fix)
+            check_timeless(self.config.task, 1, num_steps)
             return 1
         count = len(frames(num_steps, None))
         if count == 0:
@@ -196,8 +191,8 @@ class Upt(Model):
         return count
 
     def _check(self, given: Inputs, last: int) -> None:
-        config = self.config
-        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        config, dtype = self.config, self.checked_dtype()
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, dtype)
         check_node_type(given.node_type, config.node_types, given.values, given.mask)
-        check_conditions(given, config, last=float(last) if config.task == "rollout" else None)
+        check_conditions(given, config, dtype, last=float(last))
         check_prescribed(given, config)

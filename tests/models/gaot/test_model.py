@@ -94,7 +94,8 @@ def test_a_step_equals_the_oracle(changes, dtype):
     """Of a frame and a half: u + τ·net, u + net, or net, with signals at both of its ends."""
     chosen = config(stride=None, horizon=3.0, **changes)
     model, (values, points) = stirred(chosen, dtype), states(dim=chosen.dim)
-    mask = torch.arange(14) < torch.tensor([[14], [9]])
+    model.deviation.copy_(torch.tensor([0.5, 2.0]))
+    mask, deviation = torch.arange(14) < torch.tensor([[14], [9]]), np.array([0.5, 2.0])
     codes = torch.tensor(chosen.node_types)[torch.arange(14) % 3].expand(2, -1) if chosen.node_types else None
     told = {"parameters": random_cloud(2, 2, seed=3)} if chosen.parameters else {}
     told |= {"signals": random_cloud(6, 1, seed=4).view(2, 3, 1)} if chosen.signals else {}
@@ -115,7 +116,7 @@ def test_a_step_equals_the_oracle(changes, dtype):
         if codes is not None:
             beside.append(w["node_types.weight"][[chosen.node_types.index(int(k)) for k in codes[sample, real]]])
         said = oracle.network(w, np.concatenate([u, *beside], axis=1), where, where, 1.5, chosen)
-        wanted = {"derivative": u + 1.5 * said, "residual": u + said, "state": said}[chosen.answer]
+        wanted = {"derivative": u + 1.5 * deviation * said, "residual": u + deviation * said, "state": said}[chosen.answer]
         bar = 1e-11 if dtype == torch.float64 else 1e-4
         assert relative_error(found[sample, 0][real], torch.from_numpy(wanted)) < bar
 
@@ -170,6 +171,19 @@ def test_all_pairs_of_frames_are_learned(tmp_path: Path):
     torch.testing.assert_close(run.objective.losses(batch), torch.cat(errors, dim=1).mean(dim=(1, 2)))
     rolled = run.model.training_answer(Frames(truth, points), [1.0, 2.0]).predicted
     assert relative_error(rolled[:, 2:], run.model(truth[:, 0], points, times=[2.0])) > 1e-6
+
+
+def test_changes_are_told_in_deviations_of_the_training_data(tmp_path: Path):
+    """Gathered once before a training, kept with the weights, and what `train.error: difference` measures by."""
+    sizes = {name: value for name, value in SIZES.items() if name not in ("dim", "in_channels", "out_channels")}
+    run = trainer(tmp_path, model={"kind": "gaot"} | sizes, error="difference")
+    truth = torch.stack([run.data[place]["fields"] for place in range(len(run.data))])
+    normalized = run.surrogate.card.statistics.normalized(truth.double())
+    wanted = normalized.diff(dim=1).flatten(0, 2).std(dim=0)
+    assert isinstance(run.model, Gaot)
+    torch.testing.assert_close(run.model.deviation, wanted, rtol=1e-6, atol=0)
+    assert torch.equal(run.model.state_dict()["deviation"], run.model.difference_deviation)
+    assert bool(torch.isfinite(run.objective.losses(first(run))).all())
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
