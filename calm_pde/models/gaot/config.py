@@ -36,13 +36,15 @@ class GaotConfig(StepwiseConfig):
         patch: tokens along each axis that are one to the transformer.
         processor_width, heads, expansion: of the transformer.
         depth: blocks in each of its halves; one more stands between them.
-        answer: what the network gives: `derivative`, û(t + τ) = u(t) + τ·σ·net, with σ the deviation of differences between frames
-            in training; `residual`, u(t) + σ·net; or the `state` itself.
+        answer: what the network gives: `derivative`, û(t + τ) = u(t) + τ·σ·net, with σ the deviation of differences between
+            frames in training; `residual`, u(t) + σ·net; or the `state` itself.
         stride: frames of a step of a rollout; None for one step of whatever length from the given state.
         horizon: frames in which the network is told a lead time as 1.
         trained_on: `pairs` of the given state and each later one, one step of its own length each (published); or the
             `rollout` that is answered in use.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input features.
+        memory_budget: bytes that sums over neighborhoods, and the transformer, may hold at once; beyond it they are computed
+            in parts, and again.
     """
 
     title: ClassVar[str] = "GAOT"
@@ -70,6 +72,7 @@ class GaotConfig(StepwiseConfig):
     horizon: PositiveFloat = 10.0
     trained_on: Literal["pairs", "rollout"] = "pairs"
     node_type_width: PositiveInt = 4
+    memory_budget: Annotated[int, Field(ge=2**10)] = 256 * 2**20
 
     @property
     def grid(self) -> tuple[int, ...]:

@@ -10,10 +10,13 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from calm_pde.models.gaot.config import GaotConfig
+from calm_pde.nn.chunked import within
 from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import linear, preserving, silent
 from calm_pde.nn.sinusoids import sinusoids
 from calm_pde.types import Float, Tensor
+
+_HELD = 30  # numbers that a block holds of each patch for its backward, as multiples of the width
 
 
 class Block(nn.Module):
@@ -52,7 +55,7 @@ class Processor(nn.Module):
 
     def __init__(self, config: GaotConfig, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.grid, self.patch, width = config.grid, config.patch, config.processor_width
+        self.grid, self.patch, self.budget, width = config.grid, config.patch, config.memory_budget, config.processor_width
         counts = [size // config.patch for size in config.grid]
         axes = torch.meshgrid(*(torch.arange(count, dtype=torch.float32) for count in counts), indexing="ij")
         places = torch.stack(axes, dim=-1).view(math.prod(counts), config.dim)
@@ -74,12 +77,14 @@ class Processor(nn.Module):
         c, passed = silu(self.told(lead)), []
         x = self.bring(self.patched(tokens))
         x = x + sinusoids(self.places, x.shape[-1], 1.0).to(x)
+        held = _HELD * x.numel() * x.element_size() * (2 * len(self.first) + 1)
+        limit = {"held": held, "budget": self.budget}
         for block in self.first:
-            x = block(x, c)
+            x = within(block, x, c, **limit)
             passed.append(x)
-        x = self.middle(x, c)
+        x = within(self.middle, x, c, **limit)
         for join, block in zip(self.joins, self.second, strict=True):
-            x = block(join(torch.cat([x, passed.pop()], dim=-1)), c)
+            x = within(block, join(torch.cat([x, passed.pop()], dim=-1)), c, **limit)
         return self.unpatched(self.last(_normed(self.norm, x)))
 
     def patched(self, tokens: Float[Tensor, "row token channel"]) -> Float[Tensor, "row _ features"]:

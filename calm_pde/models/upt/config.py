@@ -52,7 +52,7 @@ class UptConfig(ModelConfig):
         inverse_encoding: weight in the loss of the error of the decoded latent state of frame 0.
         inverse_decoding: weight in the loss of ‖e(û_t) − z_t‖/‖z_t‖, the mean over t ≥ 1, e(û_t) the answers, encoded again.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input features.
-        memory_budget: bytes that answers at queries may hold at once.
+        memory_budget: bytes that the latent steps, and answers at queries, may hold at once; beyond it they are computed again.
     """
 
     title: ClassVar[str] = "UPT"
