@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -71,6 +72,9 @@ def _run(arguments: list[str]) -> None:
     except CalmError as error:
         Console(stderr=True).print(f"calm: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
+    except BrokenPipeError:  # who read what is said has left, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         Console(stderr=True).print("calm: interrupted; nothing half-written is left.", style="red")
         sys.exit(130)
@@ -99,7 +103,10 @@ def _run_kind(name: str, arguments: list[str]) -> None:
     job, kinds, command = KINDS[name]
     forms = {kind: create_model(kind, __base__=(job, form), __doc__=form.__doc__) for kind, form in kinds.items()}
     if arguments and not arguments[0].startswith("-") and arguments[0] not in kinds:
-        raise CalmError(f"calm {name}: expected a kind, got {arguments[0]!r}. {suggestion(arguments[0], list(kinds))}")
+        ending = f".{arguments[0].lower().removeprefix('.')}"
+        readers = [kind for kind, form in kinds.items() if ending in getattr(form, "endings", ())]
+        fix = f"For {ending} files say: calm {name} {readers[0]} …" if readers else suggestion(arguments[0], list(kinds))
+        raise CalmError(f"calm {name}: expected a kind, got {arguments[0]!r}. {fix}")
     chosen = tyro.extras.subcommand_cli_from_dict(forms, prog=f"calm {name}", description=command.__doc__, args=arguments)
     kind = chosen.__class__.__name__
     command(kind, _part(chosen, kinds[kind]), _part(chosen, job))

@@ -9,8 +9,10 @@ from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
 from calm_pde.models.lno import LnoConfig
+from calm_pde.models.mesh_graph_nets import MeshGraphNetsConfig
 from calm_pde.models.oformer import OFormerConfig
 from calm_pde.models.pit import PitConfig
+from calm_pde.models.unet import UNetConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
@@ -21,6 +23,8 @@ MODELS: dict[str, type[ModelConfig]] = {
     "oformer": OFormerConfig,
     "lno": LnoConfig,
     "aroma": AromaConfig,
+    "mesh_graph_nets": MeshGraphNetsConfig,
+    "unet": UNetConfig,
 }
 """In the order of tables."""
 OURS = "calm"

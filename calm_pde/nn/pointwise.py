@@ -7,6 +7,7 @@ import math
 import torch
 from torch import nn
 
+from calm_pde.engine.precision import full_precision
 from calm_pde.types import Float, Tensor
 
 
@@ -55,3 +56,19 @@ class PointwiseMLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
         return self.dropout(self.reduce(self.dropout(nn.functional.gelu(self.expand(x)))))
+
+
+class QuietMLP(nn.Module):
+    """W₂ GELU(W₁ x + b₁) + b₂ with W₂ = 0 and b₂ = 0 at first: it says nothing until it has learned to. W₁ and b₁ are drawn."""
+
+    def __init__(self, in_features: int, width: int, out_features: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.expand = linear(in_features, width, generator)
+        self.reduce = nn.Linear(width, out_features, device="meta").to_empty(device="cpu")
+        nn.init.zeros_(self.reduce.weight)
+        nn.init.zeros_(self.reduce.bias)
+
+    def said(self, x: Float[Tensor, "*axes in"]) -> Float[Tensor, "*axes out"]:
+        """In the type of the weights, under autocast too."""
+        with full_precision(x):
+            return self.reduce(nn.functional.gelu(self.expand(x.to(self.expand.weight.dtype))))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from scipy.spatial import Delaunay
 from torch import Tensor
 
 from calm_pde.config import merged
@@ -110,6 +111,8 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
     "encoder_quantile": 0.1,
     "decoder_quantile": 0.4,
 }
+_MESH_GRAPH_NETS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "steps": 2}
+_UNET: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 16}  # with 8 a norm takes each bias out again
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -169,6 +172,12 @@ CASES: list[Case] = [
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "residual": True, "node_types": (0, 4)}, queries=False),
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "periodic": (True, False), "encoder_quantile": 1.0}),
     Case("pit", _PIT | {"dim": 3, "latent_mesh": (2, 3, 3), "normalize_latent": True}),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "periodic": True}, queries=False),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 2, "cells": True, "node_types": (0, 4)}, queries=False),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 3, "multi_scale": True, "memory_budget": 2**10}, queries=False),
+    Case("unet", _UNET | {"dim": 1, "periodic": True}, scattered=False, queries=False),
+    Case("unet", _UNET | {"dim": 2, "periodic": (False, True), "node_types": (0, 4)}, scattered=False, queries=False),
+    Case("unet", _UNET | {"dim": 3}, scattered=False, queries=False),
 ]
 
 
@@ -183,7 +192,14 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     ),
     Case(
         "calm",
-        _FOLLOWING | {"dim": 1} | _TOLD | _LEARNT_FROM_FRAMES,
+        _CALM | {"dim": 2, "node_types": (0, 4), "integrator": "rk4", "conditioned_kernels": True} | _DETAIL | _PLACE | _TOLD,
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
+    Case(
+        "calm",
+        _FOLLOWING | {"dim": 1, "conditioned_kernels": True} | _TOLD | _LEARNT_FROM_FRAMES,
         any_time=True,
         stirred=True,
         unfelt=("norm_key.bias",),
@@ -197,6 +213,8 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("oformer", _OFORMER | {"dim": 1, "layout": "bare", "attention": "fourier", "propagator_width": 6} | _TOLD),
     Case("oformer", _OFORMER | {"dim": 1, "layout": "mesh", "norm": "affine", "node_types": (0, 4)} | _TOLD, queries=False),
     Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
+    Case("unet", _UNET | {"dim": 1, "node_types": (0, 4)} | _TOLD, scattered=False, queries=False),
 ]
 """Each model with conditions."""
 
@@ -243,19 +261,34 @@ def shared_mesh(case: Case, batch: int = 3, seed: int = 0) -> dict[str, Any]:
     points = full_grid(case.dim, seed)
     points = random_cloud(len(points), case.dim, seed) if case.scattered else points
     values = random_cloud(batch * len(points), case.channels, seed + 7).view(batch, len(points), case.channels) - 0.5
-    return {"values": values, "points": points} | _kinds(case, (len(points),)) | conditions(case, batch, len(points), seed)
+    told = _kinds(case, (len(points),)) | _cells(case, points[None]) | conditions(case, batch, len(points), seed)
+    return {"values": values, "points": points} | told
 
 
 def own_meshes(case: Case, seed: int = 0) -> dict[str, Any]:
     """Arguments of a call in float64: two samples, each on its own points, the second one padded with NaN."""
     mask = torch.arange(30) < torch.tensor([[30], [21]])
     points = torch.stack([random_cloud(30, case.dim, seed), random_cloud(30, case.dim, seed + 1)])
+    cells = _cells(case, points, mask)
     values = random_cloud(60, case.channels, seed + 7).view(2, 30, case.channels) - 0.5
     points[~mask] = values[~mask] = float("nan")
     told = conditions(case, 2, 30, seed)
     if "features" in told:
         told["features"][~mask] = float("nan")
-    return {"values": values, "points": points, "mask": mask} | _kinds(case, (2, 30)) | told
+    return {"values": values, "points": points, "mask": mask} | _kinds(case, (2, 30)) | cells | told
+
+
+def _cells(case: Case, clouds: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
+    """Triangles between the real points of each mesh, padded with cells of one point."""
+    if not case.config.get("cells"):
+        return {}
+    shown = [
+        cloud if mask is None else cloud[real] for cloud, real in zip(clouds, clouds if mask is None else mask, strict=True)
+    ]
+    found = [torch.from_numpy(Delaunay(cloud.numpy()).simplices).long() for cloud in shown]
+    most = max(map(len, found))
+    padded = torch.stack([torch.cat([cells, cells.new_zeros(most - len(cells), cells.shape[1])]) for cells in found])
+    return {"cells": padded if mask is not None else padded[0]}
 
 
 def _kinds(case: Case, shape: tuple[int, ...]) -> dict[str, Tensor]:

@@ -37,7 +37,8 @@ FRAMES = 5
 FEEDING = {"lno": "truth", "oformer": "rollout"}  # as published; the others by a prefix
 BASELINES = {
     case.name: {
-        "model": {"kind": case.name} | {key: value for key, value in case.config.items() if key not in ("dim", "node_types")},
+        "model": {"kind": case.name}
+        | {key: value for key, value in case.config.items() if key not in ("dim", "node_types", "cells")},
         "train": {"feeding": FEEDING.get(case.name, "prefix"), "growth": "linear", "growth_share": 1.0, "first_length": 2},
     }
     for case in CASES

@@ -27,6 +27,8 @@ REPEATING = {
     "oformer": ["propagator_layers", "heads"],
     "lno": ["blocks", "projector_layers"],
     "aroma": ["dynamics.blocks"],
+    "mesh_graph_nets": ["steps"],
+    "unet": [],
 }
 """What each model has of parts that repeat."""
 

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Mesh, Model, Reading
+from calm_pde.models.contract import STEP, Abilities, Mesh, Model, Reading
 from calm_pde.models.doors import check_node_type, check_state, check_timeless, frames
 from calm_pde.models.oformer.linear_attention import Attention, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
@@ -19,7 +19,7 @@ from calm_pde.models.oformer.practice import PRACTICE
 from calm_pde.models.oformer.presets import PRESETS
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import BESIDE, STEP, StepwiseConfig, beside, whole_frames
+from calm_pde.models.stepwise import BESIDE, StepwiseConfig, beside, whole_frames
 from calm_pde.records.inputs import Conditions, Inputs
 from calm_pde.types import Tensor
 
@@ -191,7 +191,8 @@ class OFormer(Model):
 
     def _check(self, given: Inputs, last: int) -> None:
         config = self.config
-        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        dtype = self.checked_dtype()
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, dtype)
         check_node_type(given.node_type, config.node_types, given.values, given.mask)
-        check_conditions(given, config, last=float(last))
+        check_conditions(given, config, dtype, last=float(last))
         check_prescribed(given, config)

@@ -15,6 +15,7 @@ from calm_pde import cli
 from calm_pde.engine.receptive_fields import neighborhood_size
 from calm_pde.errors import CalmError, ConfigError, FileError
 from calm_pde.geometry import tensor_grid
+from calm_pde.records.description import Description
 from calm_pde.train.config import Recipe, load_recipe
 from calm_pde.train.length import probes
 from calm_pde.train.loop import Interrupted
@@ -61,6 +62,12 @@ def trains(make: Any, folder: Path) -> None:
     assert len(run.losses) == 2
     assert all(loss is not None and loss < 2 for loss in run.losses)
     assert run.surrogate.description.name == file.description.name
+    assert run.surrogate.conditions == told_of(file.description)
+
+
+def told_of(data: Description) -> dict[str, tuple[str, ...]]:
+    """All conditions of a data set, but for the features of a steady problem, which are its input."""
+    return data.conditions | ({"features": (), "signals": ()} if data.steady else {})
 
 
 @pytest.mark.parametrize("name", sets.QUICK)
@@ -188,6 +195,8 @@ def test_other_files_become_a_data_file_first(quick_clock, folder, capsys):
     said = capsys.readouterr().out
     assert "10 trajectories" in said
     assert "train with: calm train mine.yaml" in said
+    cli.main(["train", "mine.yaml", "--train.epochs", "1", "--train.batches-per-epoch", "2"])
+    assert "the surrogate is in runs/mine/surrogate" in capsys.readouterr().out
     (folder / "parts").mkdir()
     for name, values in np.load("mine.npz").items():
         np.save(folder / "parts" / f"{name}.npy", values)
