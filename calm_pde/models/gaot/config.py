@@ -36,8 +36,8 @@ class GaotConfig(StepwiseConfig):
         patch: tokens along each axis that are one to the transformer.
         processor_width, heads, expansion: of the transformer.
         depth: blocks in each of its halves; one more stands between them.
-        answer: what the network gives: `derivative`, û(t + τ) = u(t) + τ·σ·net, with σ the deviation of differences between frames
-            in training; `residual`, u(t) + σ·net; or the `state` itself.
+        answer: what the network gives: `derivative`, û(t + τ) = u(t) + τ·σ·net, with σ the deviation of differences between
+            frames in training; `residual`, u(t) + σ·net; or the `state` itself.
         stride: frames of a step of a rollout; None for one step of whatever length from the given state.
         horizon: frames in which the network is told a lead time as 1.
         trained_on: `pairs` of the given state and each later one, one step of its own length each (published); or the
