@@ -74,6 +74,7 @@ def test_small_suites_show_the_same_values_as_the_papers():
         ("regular_small", "paper_regular", {"burgers": "burgers", "navier_stokes": "navier_stokes_1e-4"}),
         ("irregular_small", "paper_irregular", {"airfoil": "airfoil", "cylinder": "cylinder"}),
         ("steady_small", "paper_steady", {"airfoil": "airfoil", "elasticity": "elasticity"}),
+        ("steady_small", "paper_steady", {"airfoil_index": "airfoil"}),
         ("paper_steady", "paper_steady", {"airfoil_index": "airfoil"}),
     ):
         for ours, theirs in names.items():
@@ -115,7 +116,10 @@ def test_features_of_a_suite_are_normalized_as_it_says():
     """With tiny data too."""
     for small in (False, True):
         found = {trial.data: trial.recipe.data for trial in trials(load_suite("steady_small"), Path("out"), small)}
-        assert {name: data.normalize_features for name, data in found.items()} == {"airfoil": "point", "elasticity": "channel"}
+        normalized = {name: data.normalize_features for name, data in found.items()}
+        assert normalized == {"airfoil": "point", "airfoil_index": "point", "elasticity": "channel"}
+        made = {name: data.generate and data.generate.problem.get("coordinates") for name, data in found.items()}
+        assert made == {"airfoil": None, "airfoil_index": "index", "elasticity": None}
 
 
 def test_what_is_laid_over_what():
@@ -221,7 +225,7 @@ def test_wrong_suites_are_told_of(tmp_path, change, words):
     ("name", "words"),
     [
         ("smok", "Did you mean 'smoke'?"),
-        ("none.yaml", "there is no file none.yaml. Shipped suites: irregular_small"),
+        ("none.yaml", "there is no file none.yaml. Shipped suites: "),
     ],
 )
 def test_unknown_suites_are_told_of(name, words):
