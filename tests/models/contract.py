@@ -206,7 +206,7 @@ CASES: list[Case] = [
     ),
     Case(
         "gaot",
-        _GAOT | {"dim": 2, "pairs": "absolute", "answer": "state", "stride": 2} | _ROLLED,
+        _GAOT | {"dim": 2, "positions": "absolute", "answer": "state", "stride": 2} | _ROLLED,
         any_time=True,
         stirred=True,
     ),

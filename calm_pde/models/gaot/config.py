@@ -26,7 +26,7 @@ class GaotConfig(StepwiseConfig):
         latent_size: tokens along each axis, at the centers of as many cells of the box.
         radius: of a neighborhood at scale 1, in units of the box.
         scales: multiples of the radius at which tokens see points, and queries see tokens.
-        pairs: how a token and a point near it are told to kernels: `relative`, by the displacement in units of the radius
+        positions: how a token and a point near it are told to kernels: `relative`, by the displacement in units of the radius
             (ours), or `absolute`, by both positions (published). See `PairVectors`.
         attention: the logit of a pair: the cosine of its two vectors, or the product of learned `projected` ones.
         attention_width: of the learned ones.
@@ -55,7 +55,7 @@ class GaotConfig(StepwiseConfig):
     latent_size: PositiveInt | tuple[PositiveInt, ...] = 64
     radius: PositiveFloat = 0.033
     scales: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = (0.5, 1.0, 2.0)
-    pairs: Literal["relative", "absolute"] = "relative"
+    positions: Literal["relative", "absolute"] = "relative"
     attention: Literal["cosine", "projected"] = "cosine"
     attention_width: PositiveInt = 64
     kernel_width: PositiveInt = 64

@@ -45,7 +45,7 @@ class PairVectors(nn.Module):
 
     def __init__(self, config: GaotConfig, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.relative = config.pairs == "relative"
+        self.relative = config.positions == "relative"
         self.kernel_features = config.dim if self.relative else 2 * config.dim
         self.of_place = self.of_point = None
         if config.attention == "projected":

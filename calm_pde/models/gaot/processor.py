@@ -89,17 +89,17 @@ class Processor(nn.Module):
 
     def patched(self, tokens: Float[Tensor, "row token channel"]) -> Float[Tensor, "row _ features"]:
         """The tokens of each patch, side by side."""
-        cells = [part for size in self.grid for part in (size // self.patch, self.patch)]
-        dim, x = len(self.grid), tokens.unflatten(1, cells)
+        axes = [part for size in self.grid for part in (size // self.patch, self.patch)]
+        dim, x = len(self.grid), tokens.unflatten(1, axes)
         order = [0, *range(1, 2 * dim, 2), *range(2, 2 * dim + 1, 2), 2 * dim + 1]
         return x.permute(order).flatten(dim + 1).flatten(1, dim)
 
     def unpatched(self, x: Float[Tensor, "row _ features"]) -> Float[Tensor, "row token channel"]:
         """The way back."""
         dim, counts = len(self.grid), [size // self.patch for size in self.grid]
-        cells = x.unflatten(-1, (*(self.patch,) * dim, -1)).unflatten(1, counts)
+        corners = x.unflatten(-1, (*(self.patch,) * dim, -1)).unflatten(1, counts)
         order = [0, *(place for axis in range(dim) for place in (1 + axis, 1 + dim + axis)), 2 * dim + 1]
-        return cells.permute(order).flatten(1, 2 * dim)
+        return corners.permute(order).flatten(1, 2 * dim)
 
 
 def _normed(norm: nn.RMSNorm, x: Tensor) -> Tensor:
