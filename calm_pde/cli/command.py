@@ -19,6 +19,7 @@ from calm_pde.cli.convert import Output, convert
 from calm_pde.cli.demo import demo
 from calm_pde.cli.evaluate import evaluate
 from calm_pde.cli.generate import Generation, generate_data
+from calm_pde.cli.import_weights import import_weights
 from calm_pde.cli.init import init
 from calm_pde.cli.models import models
 from calm_pde.cli.predict import predict
@@ -40,6 +41,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "predict": predict,
     "report": report,
 }
+OF_MODELS: dict[str, Callable[[list[str]], None]] = {"import-weights": import_weights, "train": train}
+"""Those that read their arguments themselves, since any setting of a model can be said: --model.processor.heads 4."""
 KINDS: dict[str, tuple[type[Output], dict[str, Any], Callable[..., None]]] = {
     "convert": (Output, READERS, convert),
     "generate": (Generation, PROBLEMS, generate_data),
@@ -57,11 +60,11 @@ def _run(arguments: list[str]) -> None:
     try:
         if arguments and arguments[0] in KINDS:
             _run_kind(arguments[0], arguments[1:])
-        elif arguments and arguments[0] == "train":
-            train(arguments[1:])
+        elif arguments and arguments[0] in OF_MODELS:
+            OF_MODELS[arguments[0]](arguments[1:])
         else:
             known = COMMANDS | {name: _listed(command) for name, (_, _, command) in KINDS.items()}
-            known["train"] = _listed(train)
+            known |= {name: _listed(command) for name, command in OF_MODELS.items()}
             tyro.extras.subcommand_cli_from_dict(known, prog="calm", description=main.__doc__, args=arguments)
     except Interrupted as error:
         Console(stderr=True).print(f"calm: {error}", markup=False, highlight=False, soft_wrap=True)

@@ -62,7 +62,7 @@ def token_influence(
             fix="Take one sample of the batch, without the points that pad it.",
         )
     start = Inputs(values[None], points, node_type=translator.kinds(node_type), **(conditions or {}))
-    z, positions = model.tokens(start.values, points, start.node_type, start.features)
+    z, positions = model.tokens(start)
     if last_frame is None:
         last_frame = float(len(data.times) - 1)
     times = {"rollout": (last_frame,), "steady": (1.0,), "autoencoder": ()}[surrogate.task]

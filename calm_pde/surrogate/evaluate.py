@@ -152,7 +152,7 @@ def write_evaluation(found: Evaluation, run: Path, file: DataFile, *, own: bool)
 
 
 def check_fits(surrogate: Surrogate, file: DataFile) -> None:
-    """The file has the surrogate's dimension, fields, features and node types; another box is only warned of."""
+    """The file has the surrogate's dimension, fields, features, node types and cells; another box is only warned of."""
     trained, given = surrogate.description, file.description
     if given.box.dim != trained.box.dim:
         raise FileError(file.path, f"is {given.box.dim}-D, and the surrogate is {trained.box.dim}-D", fix="Choose another.")
@@ -180,6 +180,8 @@ def check_fits(surrogate: Surrogate, file: DataFile) -> None:
                 )
     if surrogate.takes_node_types and "node_type" not in file.mesh_arrays:
         raise FileError(file.path, "has no node types, and the surrogate was trained with them", fix="Choose another file.")
+    if surrogate.takes_cells and "cells" not in file.mesh_arrays:
+        raise FileError(file.path, "has no cells, and the surrogate was trained with them", fix="Choose another file.")
     if given.box != trained.box:
         warn(
             f"{file.path}: its box is {corners(given.box)}, and the surrogate was trained in {corners(trained.box)}, whose "

@@ -57,7 +57,8 @@ def predict(
     Args:
         run: a surrogate, or the folder of a run or of a surrogate.
         input: a data file, whose first frames are taken; or an .npz file with `initial` (point, channel) or (sample, point,
-            channel), `points`, and `node_type` where the surrogate wants it. A steady surrogate is given features as `initial`.
+            channel), `points`, and `node_type` and `cells` where the surrogate wants them. A steady surrogate is given features
+            as `initial`.
             Conditions come from it too, in .npz `parameters/NAME`, `signals/NAME`, `features`, …, as in `array_starts`.
         out: a data file (.h5); an .npz file with `fields` (sample, time, point, channel), `points` and `times`; or what the
             names of files for ParaView begin with and end in (.vtkhdf, .vtu).
@@ -146,9 +147,10 @@ def _answers(
             told = starts.told(number, asked)
             if parameters:
                 told = replace(told, parameters={**(told.parameters or {}), **parameters})
+            steps, cells = asked if rollout else None, mesh.cells if surrogate.takes_cells else None
             clock = time.perf_counter()
             found = surrogate.solve(
-                initial, mesh.points, asked if rollout else None, places, mesh.node_type, allow_nonfinite=True, **vars(told)
+                initial, mesh.points, steps, places, mesh.node_type, allow_nonfinite=True, cells=cells, **vars(told)
             )
             seconds = time.perf_counter() - clock
             if not allow_nonfinite:

@@ -19,6 +19,7 @@ from calm_pde.surrogate.translator import Translator
 _SLACK = 0.05  # of the training range: how far a value may leave it without a warning
 _ROUNDING = 1e-6  # of a value: what float32 may have done to one that is constant
 _LATE = 1e-6  # of a frame: what rounding may put behind the last knot
+_ALWAYS = 1e6  # frames for which a level signal is known, so that it cuts no other one short
 
 Arrays = dict[str, np.ndarray]
 
@@ -141,8 +142,8 @@ class Door:
         own = _own_knots(given)
         knots, values = (finite_numbers(argument, part) for part in (given if own else (frames - frames[0], given)))
         if values.ndim == 0:  # level
+            knots = knots if own else np.array([0.0, max(_ALWAYS, last) * spacing])
             values = np.full(knots.shape[-1:], values)
-            knots = knots if own else knots * max(1.0, last * spacing / max(knots[-1], spacing))
         lengths = [np.atleast_1d(part).shape[-1] for part in (knots, values)]
         if knots.ndim not in (1, 2) or values.ndim not in (1, 2) or lengths[0] != lengths[1]:
             raise InputError(

@@ -8,6 +8,7 @@ import torch
 
 import calm_pde as cp
 from calm_pde.errors import InputError
+from calm_pde.records.inputs import Inputs
 from calm_pde.report import tokens
 from calm_pde.report.tokens import physical, token_influence
 from tests.clouds import random_cloud
@@ -61,7 +62,7 @@ def test_influence_where_tokens_follow_the_state():
     found = token_influence(surrogate, VALUES, points, 3.0, seed=7)
     assert found.last is not None
     np.testing.assert_allclose(found.last, direct(surrogate, VALUES, points, points, 3, 7), atol=1e-12)
-    _, positions = surrogate.model.tokens(VALUES[None], points)
+    _, positions = surrogate.model.tokens(Inputs(VALUES[None], points))
     expected = surrogate.description.box.to_physical(positions[0].detach()).numpy()
     difference = np.abs(found.positions - expected)
     assert np.minimum(difference[:, 0], np.abs(difference[:, 0] - 2)).max() < 1e-12  # one of its periodic images

@@ -38,10 +38,10 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def conditioned(**more: Any) -> Surrogate:
+def conditioned(sizes: dict[str, Any] | None = None, **more: Any) -> Surrogate:
     """Told two parameters, two signals and a feature, to which it answers."""
     found = small_surrogate(
-        told={"parameters": 2, "signals": 2, "features": 1},
+        told={"parameters": 2, "signals": 2, "features": 1} | (sizes or {}),
         parameters=("speed", "power"),
         signals=("wall", "pump"),
         units={"wall": "K"},
@@ -103,6 +103,17 @@ def test_solve_is_the_model_told_in_normalized_units(surrogate):
         "features": {"depth": -STATE[:, 0]},
     }.items():
         assert np.abs(surrogate.solve(STATE, POINTS, [0.25, 1.5], **(GIVEN | {kind: other})) - found).max() > 1e-4, kind
+
+
+@pytest.mark.filterwarnings("ignore:times reach")
+@pytest.mark.parametrize("integrator", ["heun", "rk4"])
+def test_a_time_is_answered_alike_whatever_else_is_asked(integrator):
+    """What is told of the signals goes into it as far as they are known, and not as far as is asked."""
+    asked = conditioned({"integrator": integrator})
+    told = GIVEN | {"signals": {"wall": ([0.0, 1.2, 1.6, 3.5], [0.0, 1.0, -2.0, 4.0]), "pump": 0.4}}
+    together = asked.solve(STATE, POINTS, [0.5, 1.2, 2.0, 2.3, 3.1], **told)
+    alone = [asked.solve(STATE, POINTS, [time], **told)[0] for time in (0.5, 1.2, 2.0)]
+    np.testing.assert_allclose(alone, together[:3], rtol=1e-5, atol=1e-6)
 
 
 def test_batches_and_lists_are_their_samples_alone(surrogate):

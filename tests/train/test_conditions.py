@@ -121,18 +121,13 @@ def test_a_model_that_is_told_nothing_is_refused_by_name(file, monkeypatch):
         model_config(Recipe.model_validate(recipe), Dataset(file))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [None, {"kind": "lno", "width": 8, "heads": 2, "modes": 4, "blocks": 1, "projector_layers": 1}],
-    ids=["calm", "lno"],
-)
+@pytest.mark.parametrize("model", [runs.RECIPE["model"] | {"conditioned_kernels": True}, LNO], ids=["calm", "lno"])
 def test_a_run_with_conditions_goes_on_to_the_bit(file, tmp_path, model):
     """From a checkpoint in the middle of an epoch, with windows that start anywhere."""
     changes: dict[str, Any] = {"save_every": 3, "keep": 50}
-    if model is not None:
+    if model is LNO:
         changes |= {"feeding": "prefix", "frames_at_once": 2}
-    given = runs.RECIPE["model"] if model is None else model
-    one = Trainer(_recipe(file, given, changes), tmp_path / "one", QUIET)
+    one = Trainer(_recipe(file, model, changes), tmp_path / "one", QUIET)
     assert counts(one) == TOLD
     one.fit()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
@@ -142,7 +137,7 @@ def test_a_run_with_conditions_goes_on_to_the_bit(file, tmp_path, model):
         shutil.rmtree(folder)
     (tmp_path / "two" / "checkpoints" / "latest").write_text(checkpoints[middle].name)
     shutil.rmtree(tmp_path / "two" / "surrogate")
-    two = Trainer(_recipe(file, given, changes), tmp_path / "two", QUIET)
+    two = Trainer(_recipe(file, model, changes), tmp_path / "two", QUIET)
     assert 0 < two.position.step < one.position.step
     two.fit()
     runs.assert_same_run(tmp_path / "two", tmp_path / "one")
