@@ -87,6 +87,8 @@ class Abilities(NamedTuple):
         frame_to_frame: answers the frame after any given one (`following`), so that training may feed it true frames.
         conditions: takes parameters, features of points and signals beside the state, as its config counts them.
         starts_by_data: its weights start by what it will be given (`start_by`).
+        batch_statistics: while it learns, an answer depends on its batch mates, by a statistic of the whole batch; that of a
+            model which is not in training never does.
         stages: the stages in which it is trained part by part, in this order; none where it is trained as a whole.
     """
 
@@ -100,6 +102,7 @@ class Abilities(NamedTuple):
     frame_to_frame: bool = False
     conditions: bool = False
     starts_by_data: bool = False
+    batch_statistics: bool = False
     stages: tuple[Stage, ...] = ()
 
 

@@ -105,7 +105,7 @@ def _recognized(points: Float[Tensor, "point dim"], kind: str) -> RecognizedGrid
             return RecognizedGrid(shape, order, cell)
     raise InputError(
         "points",
-        expected=f"a full grid, every combination of one coordinate per axis, since {kind} uses the FFT",
+        expected=f"a full grid, every combination of one coordinate per axis, since {kind} lives on one",
         got=f"{len(points)} points with {_times(shape)} different coordinates",
         fix=_INSTEAD,
     )

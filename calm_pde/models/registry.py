@@ -7,10 +7,14 @@ from calm_pde.models.calm import CalmConfig
 from calm_pde.models.contract import ModelConfig
 from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
+from calm_pde.models.galerkin import GalerkinConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
+from calm_pde.models.gnot import GnotConfig
 from calm_pde.models.lno import LnoConfig
 from calm_pde.models.oformer import OFormerConfig
+from calm_pde.models.ono import OnoConfig
 from calm_pde.models.pit import PitConfig
+from calm_pde.models.transolver import TransolverConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
@@ -21,6 +25,10 @@ MODELS: dict[str, type[ModelConfig]] = {
     "oformer": OFormerConfig,
     "lno": LnoConfig,
     "aroma": AromaConfig,
+    "galerkin": GalerkinConfig,
+    "gnot": GnotConfig,
+    "ono": OnoConfig,
+    "transolver": TransolverConfig,
 }
 """In the order of tables."""
 OURS = "calm"

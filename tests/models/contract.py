@@ -62,10 +62,11 @@ class Case:
         with torch.no_grad():
             for parameter in model.parameters() if self.stirred else ():
                 parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
-        return model
+        # one that learns by a whole batch keeps what is kept here as it is used
+        return model.eval() if model.config.abilities.batch_statistics else model
 
     def __str__(self) -> str:
-        extra = "".join(f"_{self.config[key]}" for key in ("form",) if key in self.config)
+        extra = "".join(f"_{self.config[key]}" for key in ("form", "layout") if key in self.config)
         extra += "_told" if self.told else ""
         return f"{self.name}{extra}_{self.dim}d"
 
@@ -110,6 +111,10 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
     "encoder_quantile": 0.1,
     "decoder_quantile": 0.4,
 }
+_POINTS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 8, "heads": 2, "blocks": 2}
+_TRANSOLVER: dict[str, Any] = _POINTS | {"slices": 5}
+_GNOT: dict[str, Any] = _POINTS | {"experts": 2, "layers": 1}
+_ONO: dict[str, Any] = _POINTS | {"functions": 3, "landmarks": 6}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -169,6 +174,27 @@ CASES: list[Case] = [
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "residual": True, "node_types": (0, 4)}, queries=False),
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "periodic": (True, False), "encoder_quantile": 1.0}),
     Case("pit", _PIT | {"dim": 3, "latent_mesh": (2, 3, 3), "normalize_latent": True}),
+    Case("galerkin", _POINTS | {"dim": 1}, queries=False),
+    Case("galerkin", _POINTS | {"dim": 2, "node_types": (0, 4, 6), "expansion": 2}, queries=False),
+    Case("galerkin", _POINTS | {"dim": 3, "coordinates": False}, queries=False),
+    Case("gnot", _GNOT | {"dim": 1}, queries=False),
+    Case("gnot", _GNOT | {"dim": 2, "node_types": (0, 4, 6), "expansion": 2}, queries=False),
+    Case("gnot", _GNOT | {"dim": 3, "coordinates": False}, queries=False),
+    Case("ono", _ONO | {"dim": 1, "landmarks": 40}, queries=False),
+    Case("ono", _ONO | {"dim": 2, "node_types": (0, 4, 6), "projection": "sum"}, queries=False),
+    Case("ono", _ONO | {"dim": 3}, queries=False),
+    Case("transolver", _TRANSOLVER | {"dim": 1, "layout": "grid"}, scattered=False, queries=False, stirred=True),
+    Case(
+        "transolver",
+        _TRANSOLVER | {"dim": 3, "layout": "grid", "periodic": (True, False, True)},
+        scattered=False,
+        queries=False,
+        stirred=True,
+    ),
+    Case("transolver", _TRANSOLVER | {"dim": 1}, queries=False, stirred=True),
+    Case("transolver", _TRANSOLVER | {"dim": 2, "layout": "grid", "periodic": True}, scattered=False, queries=False, stirred=True),
+    Case("transolver", _TRANSOLVER | {"dim": 2, "node_types": (0, 4, 6)}, queries=False, stirred=True),
+    Case("transolver", _TRANSOLVER | {"dim": 3, "coordinates": False}, queries=False, stirred=True),
 ]
 
 
@@ -197,8 +223,31 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("oformer", _OFORMER | {"dim": 1, "layout": "bare", "attention": "fourier", "propagator_width": 6} | _TOLD),
     Case("oformer", _OFORMER | {"dim": 1, "layout": "mesh", "norm": "affine", "node_types": (0, 4)} | _TOLD, queries=False),
     Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
+    Case("galerkin", _POINTS | {"dim": 1} | _TOLD, queries=False),
+    Case("gnot", _GNOT | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
+    Case("ono", _ONO | {"dim": 1} | _TOLD, queries=False),
+    Case("transolver", _TRANSOLVER | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False, stirred=True),
+    Case("transolver", _TRANSOLVER | {"dim": 1, "layout": "grid"} | _TOLD, scattered=False, queries=False, stirred=True),
 ]
 """Each model with conditions."""
+
+
+_OF_STEADY: dict[str, Any] = {"task": "steady", "in_channels": 3, "out_channels": 2}
+STEADY: list[Case] = [
+    Case("galerkin", _POINTS | _OF_STEADY | {"dim": 2, "coordinates": False, "parameters": 2}, queries=False),
+    Case("gnot", _GNOT | _OF_STEADY | {"dim": 2, "coordinates": False, "node_types": (0, 4)}),
+    Case("gnot", _GNOT | _OF_STEADY | {"dim": 1, "parameters": 2}),
+    Case("ono", _ONO | _OF_STEADY | {"dim": 2, "parameters": 2}, queries=False),
+    Case("transolver", _TRANSOLVER | _OF_STEADY | {"dim": 2, "parameters": 2}, queries=False, stirred=True),
+    Case(
+        "transolver",
+        _TRANSOLVER | _OF_STEADY | {"dim": 2, "layout": "grid"},
+        scattered=False,
+        queries=False,
+        stirred=True,
+    ),
+]
+"""The forms of steady problems, of models that go from frame to frame otherwise."""
 
 
 def conditions(case: Case, batch: int, points: int, seed: int = 0) -> dict[str, Tensor]:

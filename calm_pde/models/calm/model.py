@@ -36,7 +36,7 @@ from calm_pde.models.checks import (
 )
 from calm_pde.models.conditions import Known, check_conditions, check_prescribed, expanded
 from calm_pde.models.contract import Answer, Mesh, Model, Reading
-from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
+from calm_pde.models.doors import check_mesh, check_node_type, check_state, check_timeless, frames, mesh_union
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.point_features import NodeTypes
@@ -501,13 +501,7 @@ class CalmPDE(Model):
                     "num_steps", expected="at least 1", got="0", fix="Use encode and decode to reconstruct the initial state."
                 )
             return num_steps
-        if times is not None or num_steps not in (None, only):
-            raise InputError(
-                "num_steps",
-                expected=f"{only} (or nothing) of a model with task={self.config.task!r}",
-                got=f"times={times}" if times is not None else str(num_steps),
-                fix="Such a model has one answer, without time.",
-            )
+        check_timeless(self.config.task, only, num_steps, times)
         return only
 
     def _check_state(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
