@@ -262,6 +262,7 @@ def conditions(case: Case, batch: int, points: int, seed: int = 0) -> dict[str, 
         "signals": random_cloud(batch * 4, count["signals"], seed + 13).view(batch, 4, -1) - 0.5,
         "signal_times": times[:batch],
     }
+    made |= {} if count["signals"] else {"signal_times": times[:, :0]}
     return {name: value for name, value in made.items() if value.shape[-1]}
 
 

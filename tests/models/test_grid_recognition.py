@@ -56,7 +56,7 @@ def test_a_mask_that_hides_nothing_and_meshes_that_agree_are_a_grid():
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        (random_cloud(20, 2).float(), "expected a full grid.*fno uses the FFT.*20 points with 20 × 20 different"),
+        (random_cloud(20, 2).float(), "expected a full grid.*fno lives on one.*20 points with 20 × 20 different"),
         (grid_points((4, 5))[:-1], "19 points with 4 × 5 different"),
         (torch.cat([grid_points((4, 5))[:-1], grid_points((4, 5))[:1]]), "20 points with 4 × 5 different"),
         (grid_points((6, 2)), "a grid of at least 4 × 4 cells.*got 6 × 2.*fewer modes"),

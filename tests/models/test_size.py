@@ -27,6 +27,10 @@ REPEATING = {
     "oformer": ["propagator_layers", "heads"],
     "lno": ["blocks", "projector_layers"],
     "aroma": ["dynamics.blocks"],
+    "galerkin": ["blocks"],
+    "gnot": ["blocks", "experts", "layers"],
+    "ono": ["blocks"],
+    "transolver": ["blocks"],
 }
 """What each model has of parts that repeat."""
 

@@ -18,6 +18,7 @@ Projection = Literal["sum", "mean"]
 _MEMORY = 0.9  # of the covariance, from step to step
 _ROUNDING = {torch.float64: 1e-12}  # beside a covariance, relative to its mean variance
 _COARSE = 1e-6
+_NOTHING = 1e-20  # a variance where all functions are zero
 
 
 class Orthonormal(nn.Module):
@@ -58,7 +59,7 @@ class Orthonormal(nn.Module):
         else:
             found = self.covariance
         found, rounding = found.double(), _ROUNDING.get(raw.dtype, _COARSE)
-        least = rounding * found.diagonal().mean() + torch.finfo(torch.float64).tiny
+        least = rounding * found.diagonal().mean() + _NOTHING
         return found + least * torch.eye(len(found), dtype=found.dtype, device=found.device)
 
 

@@ -93,7 +93,7 @@ def test_setups_hold_settings_of_the_trainer_alone():
                 TrainConfig.model_validate(setup(kind, preset, "paper").train)
                 assert setup(kind, preset, "small").model["preset"] in config.presets
                 counted += 1
-    assert counted == 3 + 2 + 5 * 5
+    assert counted == 3 + 2 + 5 * 5 + 5 * 4
 
 
 def test_what_is_laid_over_what():
