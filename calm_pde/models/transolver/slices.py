@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
-
 
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
 
 from calm_pde.models.transolver.grid import GridConvolution
 from calm_pde.nn.linear_attention import in_heads, real, together
@@ -62,8 +61,8 @@ class SliceAttention(nn.Module):
         weights = self.weights(x, place)
         values = in_heads(self._read(self.to_value, x, place), self.heads)
         tokens = (weights.mT @ values) / (weights.sum(dim=2)[..., None] + _EMPTY)
-        tokens = scaled_dot_product_attention(self.query(tokens), self.key(tokens), self.value(tokens))
-        return self.to_out(together(weights @ tokens))
+        logits = self.query(tokens) @ self.key(tokens).mT / math.sqrt(tokens.shape[-1])
+        return self.to_out(together(weights @ (logits.softmax(dim=-1) @ self.value(tokens))))
 
     def _read(self, projection: nn.Module, x: Tensor, place: Place) -> Tensor:
         return projection(x) if place.shape is None else projection(x, place.shape)
