@@ -24,7 +24,7 @@ from tests.train.runs import single_thread
 
 PROBLEMS = {
     kind: "cylinder_2d" if kind == "geo_fno" else "navier_stokes_2d"
-    for kind in ("calm", "fno", "geo_fno", "ffno", "oformer", "pit", "lno", "aroma")
+    for kind in ("calm", "fno", "geo_fno", "ffno", "oformer", "pit", "lno", "aroma", "galerkin", "gnot", "ono", "transolver")
 }
 
 

@@ -53,7 +53,8 @@ class SliceAttention(nn.Module):
     def weights(self, x: Float[Tensor, "row point channel"], place: Place) -> Float[Tensor, "row head point slice"]:
         """w of the normalized features, zero at masked points."""
         temperature = self.temperature.clamp(*_TEMPERATURES).view(-1, 1, 1)
-        logits = self.to_slices(in_heads(self._read(self.to_place, x, place), self.heads)) / temperature
+        weight, bias = self.to_slices.weight / temperature, self.to_slices.bias / temperature  # far fewer than the logits
+        logits = in_heads(self._read(self.to_place, x, place), self.heads) @ weight.mT + bias
         return real(logits.softmax(dim=-1), place.mask)
 
     def forward(self, x: Float[Tensor, "row point channel"], place: Place) -> Float[Tensor, "row point channel"]:
