@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from calm_pde.types import Bool, Float, Tensor
 
 

@@ -192,7 +192,9 @@ CASES: list[Case] = [
         stirred=True,
     ),
     Case("transolver", _TRANSOLVER | {"dim": 1}, queries=False, stirred=True),
-    Case("transolver", _TRANSOLVER | {"dim": 2, "layout": "grid", "periodic": True}, scattered=False, queries=False, stirred=True),
+    Case(
+        "transolver", _TRANSOLVER | {"dim": 2, "layout": "grid", "periodic": True}, scattered=False, queries=False, stirred=True
+    ),
     Case("transolver", _TRANSOLVER | {"dim": 2, "node_types": (0, 4, 6)}, queries=False, stirred=True),
     Case("transolver", _TRANSOLVER | {"dim": 3, "coordinates": False}, queries=False, stirred=True),
 ]

@@ -1,4 +1,4 @@
-"""What oracles of models over points share: maps of one point's features, in float64 with loops, and the cases they are told."""
+"""What oracles of models over points share: maps of one point's features, in float64 with loops, and samples for them."""
 
 from __future__ import annotations
 

@@ -358,7 +358,9 @@ def test_every_configuration_says_its_task(case):
     """Those that can learn rollouts alone write no word of it, and refuse another one."""
     config = case.build().config
     assert config.task == "rollout"
-    steady = case.config | {"task": "steady", "signals": 0} | ({"staged": False, "consistency": 0.0} if case.name == "calm" else {})
+    steady = (
+        case.config | {"task": "steady", "signals": 0} | ({"staged": False, "consistency": 0.0} if case.name == "calm" else {})
+    )
     if case.name in LEARN_STEADY:
         assert type(config).model_validate(steady).task == "steady"
         return

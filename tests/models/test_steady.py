@@ -140,7 +140,9 @@ def test_second_derivatives_are_those_of_central_differences(case: Case) -> None
 
     def slope(values: Tensor, again: bool) -> tuple[Tensor, Tensor]:
         values = values.detach().requires_grad_()
-        (found,) = torch.autograd.grad(model(**call | {"values": values}, num_steps=1).square().sum(), values, create_graph=again)
+        (found,) = torch.autograd.grad(
+            model(**call | {"values": values}, num_steps=1).square().sum(), values, create_graph=again
+        )
         return (found * direction).sum(), values
 
     number, values = slope(call["values"], again=True)

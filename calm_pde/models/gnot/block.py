@@ -32,9 +32,7 @@ class Gate(nn.Module):
 
     def __init__(self, dim: int, inner: int, experts: int, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            linear(a, b, generator) for a, b in ((dim, inner), (inner, inner), (inner, experts))
-        )
+        self.layers = nn.ModuleList(linear(a, b, generator) for a, b in ((dim, inner), (inner, inner), (inner, experts)))
 
     def forward(self, positions: Float[Tensor, "cloud query dim"]) -> Float[Tensor, "cloud query expert"]:
         first, second, last = self.layers
@@ -61,9 +59,7 @@ class Experts(nn.Module):
 class GnotBlock(nn.Module):
     """x ← x + Cross(LN x, LN z), x ← x + Experts(x), x ← x + Self(LN x), x ← x + Experts′(x), the same gate for both."""
 
-    def __init__(
-        self, dim: int, width: int, heads: int, inner: int, experts: int, generator: torch.Generator | None
-    ) -> None:
+    def __init__(self, dim: int, width: int, heads: int, inner: int, experts: int, generator: torch.Generator | None) -> None:
         super().__init__()
         self.norm_cross, self.norm_given, self.norm_self = (nn.LayerNorm(width) for _ in range(3))
         self.cross = NormalizedAttention(width, heads, generator)

@@ -56,7 +56,7 @@ class GnotGeometry(NamedTuple):
 
 
 class Gnot(Stepwise):
-    """x = MLP(p ‖ θ ‖ c(t) ‖ c(t + 1)) at the queries, z = MLP(u(t) ‖ φ ‖ p ‖ kind) at the points; blocks move x, MLP(x) answers.
+    """MLP(blocks(x, z)) with x = MLP(p ‖ θ ‖ c(t) ‖ c(t + 1)) at the queries and z = MLP(u(t) ‖ φ ‖ p ‖ kind) at the points.
 
     In time that is added to u(t); of a steady problem u(t) are its features.
     """

@@ -9,7 +9,13 @@ from typing import Any
 
 from calm_pde.models.practice import Practice, Timed
 
-_STEADY: dict[str, Any] = {"weight_decay": 5e-6, "relative_to": "physical", "schedule": "one_cycle", "rise": 0.2, "rise_from": 1e4}
+_STEADY: dict[str, Any] = {
+    "weight_decay": 5e-6,
+    "relative_to": "physical",
+    "schedule": "one_cycle",
+    "rise": 0.2,
+    "rise_from": 1e4,
+}
 _IN_TIME: dict[str, Any] = {"feeding": "prefix"}
 
 PRACTICE = Practice(

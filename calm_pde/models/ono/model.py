@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -48,11 +49,15 @@ class OnoConfig(PointConfig):
 
 
 class OnoBlock(nn.Module):
-    """x ← x + Nyström(x), x ← x + MLP(LN(x)), and f ← out(LN(f + ψ diag(softplus(μ)) ψᵀ f)) with ψ of x."""
+    """x ← x + Nyström(x), x ← x + MLP(LN(x)), and f ← out(LN(f + ψ diag(softplus(μ)) ψᵀ f)) with ψ of x.
 
-    def __init__(self, config: OnoConfig, out: nn.Module, generator: torch.Generator) -> None:
+    Args:
+        recomputed: whether all but the covariance is computed again in the backward pass.
+    """
+
+    def __init__(self, config: OnoConfig, out: nn.Module, generator: torch.Generator, recomputed: bool) -> None:
         super().__init__()
-        width = config.width
+        width, self.recomputed = config.width, recomputed
         attention = NystromAttention(width, config.heads, generator)
         self.points = PreNormBlock(width, attention, config.expansion, generator)
         self.functions = Orthonormal(width, config.functions, generator)
@@ -60,24 +65,31 @@ class OnoBlock(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.out = out
 
-    def integrated(self, f: Tensor, functions: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Float[Tensor, "row point channel"], f: Float[Tensor, "row point channel"], place: Stretches
+    ) -> tuple[Float[Tensor, "row point channel"], Float[Tensor, "row point out"]]:
+        x = self._computed(self.points, x, place)
+        return x, self._computed(self._integrated, f, self.functions(x, place.mask), place.mask)
+
+    def _integrated(self, f: Tensor, functions: Tensor, mask: Tensor | None) -> Tensor:
         return self.out(self.norm(self.integral(f, functions, mask)))
+
+    def _computed(self, function: Callable[..., Tensor], *arguments: Tensor | Stretches | None) -> Tensor:
+        if not self.recomputed:
+            return function(*arguments)
+        return checkpoint(function, *arguments, use_reentrant=False)  # pyright: ignore[reportReturnType]
 
 
 class OnoNetwork(nn.Module):
-    """(x, f) = MLP(features), then blocks; the last one answers.
+    """(x, f) = MLP(features), then blocks; the last one answers."""
 
-    Args:
-        recomputed: whether all but the covariances is computed again in the backward pass.
-    """
-
-    def __init__(self, config: OnoConfig, given: int, generator: torch.Generator, recomputed: bool) -> None:
+    def __init__(self, config: OnoConfig, given: int, generator: torch.Generator) -> None:
         super().__init__()
-        width, self.recomputed, self.landmarks = config.width, recomputed, config.landmarks
+        width, self.landmarks = config.width, config.landmarks
         self.embed = embedding(given, width, 2 * width, generator)
         inner = [PointwiseMLP(width, config.expansion * width, generator, start=small_linear) for _ in range(config.blocks - 1)]
         outs = [*inner, small_linear(width, config.out_channels, generator)]
-        self.blocks = nn.ModuleList(OnoBlock(config, out, generator) for out in outs)
+        self.blocks = nn.ModuleList(OnoBlock(config, out, generator, config.task == "rollout") for out in outs)
 
     def forward(
         self, features: Float[Tensor, "row point in"], mask: Bool[Tensor, "row point"] | None
@@ -86,12 +98,8 @@ class OnoNetwork(nn.Module):
         x, f = self.embed(features).chunk(2, dim=-1)
         place = stretches(features.shape[1], mask, self.landmarks, features)
         for block in self.blocks:
-            x = self._computed(block.points, x, place)
-            f = self._computed(block.integrated, f, block.functions(x, mask), mask)
+            x, f = block(x, f, place)
         return f
-
-    def _computed(self, function: Any, *arguments: Tensor | Stretches | None) -> Tensor:
-        return checkpoint(function, *arguments, use_reentrant=False) if self.recomputed else function(*arguments)
 
 
 class Ono(PointModel):
@@ -100,7 +108,7 @@ class Ono(PointModel):
     config: OnoConfig
 
     def build_network(self, given: int, generator: torch.Generator) -> OnoNetwork:
-        return OnoNetwork(self.config, given, generator, recomputed=self.config.task == "rollout")
+        return OnoNetwork(self.config, given, generator)
 
     @property
     def outermost(self) -> tuple[str, ...]:

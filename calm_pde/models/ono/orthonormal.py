@@ -24,8 +24,8 @@ _NOTHING = 1e-20  # a variance where all functions are zero
 class Orthonormal(nn.Module):
     """ψ = (W x + b) L⁻ᵀ with L Lᵀ = Σ, the mean of the outer products of W x + b over all real points.
 
-    In training Σ is that of the batch, so that (1/N) Σ_n ψ_n ψ_nᵀ = 1 over it, and its moving average is kept; otherwise Σ is that
-    average, and an answer depends on no batch mate. Before any training it is 1.
+    In training Σ is that of the batch, so that the mean of ψ ψᵀ over it is 1, and its moving average is kept; otherwise Σ is
+    that average, and an answer depends on no batch mate. Before any training it is 1.
     """
 
     covariance: Tensor

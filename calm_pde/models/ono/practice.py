@@ -1,7 +1,7 @@
 """How ONO is trained on each problem, and what one step of it is in the comparison of speed.
 
-Steady: the published settings, with losses of physical fields. A gradient is clipped by the mean over the batch, where it was published for
-the sum. In time it is trained like FNO.
+Steady: the published settings, with losses of physical fields. Gradients are clipped as those of the mean over a batch, where
+the published number is for the sum. In time it is trained like FNO.
 """
 
 from __future__ import annotations

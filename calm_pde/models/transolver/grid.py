@@ -19,9 +19,7 @@ _CONVOLUTIONS = {1: conv1d, 2: conv2d, 3: conv3d}
 _INSTEAD = "Use layout: points, which takes any."
 
 
-def grid_of(
-    points: Float[Tensor, "cloud point dim"], mask: Tensor | None, shape: tuple[int, ...], kind: str
-) -> RecognizedGrid:
+def grid_of(points: Float[Tensor, "cloud point dim"], mask: Tensor | None, shape: tuple[int, ...], kind: str) -> RecognizedGrid:
     """The grid of so many nodes along each axis whose nodes are listed with the last axis fastest, wherever they are.
 
     Without a shape the points themselves have to tell that they are a straight one, and stand in any order.
@@ -31,9 +29,7 @@ def grid_of(
     named = " × ".join(map(str, shape))
     if mask is not None and not bool(mask.all()):
         hidden = int((~mask).sum())
-        raise InputError(
-            "mask", expected=f"none, since {kind} has layout: grid", got=f"{hidden} masked points", fix=_INSTEAD
-        )
+        raise InputError("mask", expected=f"none, since {kind} has layout: grid", got=f"{hidden} masked points", fix=_INSTEAD)
     if math.prod(shape) != points.shape[-2]:
         raise InputError(
             "points",

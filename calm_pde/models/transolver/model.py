@@ -62,7 +62,9 @@ class Transolver(PointModel):
         config, width = self.config, self.config.width
         grid = periodic_axes(config.periodic, config.dim) if config.layout == "grid" else None
         blocks = [
-            PreNormBlock(width, SliceAttention(width, config.heads, config.slices, grid, generator), config.expansion, generator)
+            PreNormBlock(
+                width, SliceAttention(width, config.heads, config.slices, grid, generator), config.expansion, generator
+            )
             for _ in range(config.blocks)
         ]
         return PointTransformer(given, width, config.out_channels, blocks, generator, recomputed=config.task == "rollout")

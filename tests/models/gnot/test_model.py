@@ -51,7 +51,9 @@ def test_the_published_size_is_counted_exactly():
 def attended(w, name: str, heads: int, asks: list[np.ndarray], points: list[np.ndarray]) -> np.ndarray:
     """Each query's weights on the points, written out, sum to one per head."""
     size = len(asks[0]) // heads
-    queries, keys = ([linear(w, f"{name}.{key}", row) for row in rows] for key, rows in (("to_query", asks), ("to_key", points)))
+    queries, keys = (
+        [linear(w, f"{name}.{key}", row) for row in rows] for key, rows in (("to_query", asks), ("to_key", points))
+    )
     values, out = [linear(w, f"{name}.to_value", row) for row in points], []
     for query in queries:
         mixed = np.zeros_like(query)
@@ -75,7 +77,9 @@ def oracle(model, features: np.ndarray, points: np.ndarray, queries: np.ndarray 
         gates = []
         for p in asked:
             hidden = gelu_all(linear(w, f"{name}.gate.layers.0", p))
-            gates.append(softmax(linear(w, f"{name}.gate.layers.2", gelu_all(linear(w, f"{name}.gate.layers.1", hidden))).tolist()))
+            gates.append(
+                softmax(linear(w, f"{name}.gate.layers.2", gelu_all(linear(w, f"{name}.gate.layers.1", hidden))).tolist())
+            )
 
         def experts(which: str, x=x, gates=gates, name=name) -> np.ndarray:
             found = []

@@ -32,7 +32,12 @@ def tiny(**changes: Any) -> OnoConfig:
 
 
 def closed_form(config: OnoConfig) -> int:
-    c, inner, given, k = config.width, config.expansion * config.width, config.in_channels + config.known_channels, config.functions
+    c, inner, given, k = (
+        config.width,
+        config.expansion * config.width,
+        config.in_channels + config.known_channels,
+        config.functions,
+    )
     attention = 2 * c + 3 * c * c + 33 * config.heads + c * c + c
     block = attention + 2 * c + 2 * c * inner + inner + c + (c + 1) * k + k + 2 * c
     between = (config.blocks - 1) * (2 * c * inner + inner + c) + config.out_channels * (c + 1)
@@ -178,7 +183,7 @@ def test_batch_mates_count_in_training_alone_and_that_is_declared():
 
 def test_parts_of_a_batch_and_several_processes_are_refused(tmp_path: Path, monkeypatch):
     form = tiny().model_dump() | {"kind": "ono", "in_channels": 2, "out_channels": 1, "parameters": 0}
-    with pytest.raises(ConfigError, match="train.accumulate: ono learns by a statistic of the whole batch.*got 2"):
+    with pytest.raises(ConfigError, match=r"train\.accumulate: ono learns by a statistic of the whole batch.*got 2"):
         overfitted(steady(), form, tmp_path, epochs=1, accumulate=2)
 
     again = tmp_path / "again"

@@ -177,7 +177,7 @@ def test_mistakes_are_named():
             tiny(**changes)
     model = tiny(layout="grid", shape=(4, 3)).build()
     values, points = torch.rand(2, 12, 3), torch.rand(12, 2)
-    with pytest.raises(InputError, match="points: expected the 12 nodes of a grid of 4 × 3.*got 11 points.*layout: points"):
+    with pytest.raises(InputError, match=r"points: expected the 12 nodes of a grid of 4 × 3.*got 11 points.*layout: points"):
         model(values[:, :11], points[:11])
     mask = torch.arange(12).expand(2, -1) < 11
     with pytest.raises(InputError, match="mask: expected none, since Transolver has layout: grid, got 2 masked points"):
