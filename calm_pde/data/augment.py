@@ -140,8 +140,9 @@ class MovedPoints(Moves):
             points[place] = torch.from_numpy(unit).to(points.dtype)
             rows.append(_signed(fields, codes))
         kinds = None if batch.node_type is None else batch.node_type.expand(points.shape[:2])
+        cells = None if batch.cells is None else batch.cells.expand(len(batch), *batch.cells.shape[-2:])
         batch = self.conditions.turned(batch, acted)
-        return replace(batch, points=points, fields=torch.stack(rows), node_type=kinds)
+        return replace(batch, points=points, fields=torch.stack(rows), node_type=kinds, cells=cells)
 
 
 class Conditions:

@@ -66,6 +66,7 @@ class Dataset(TorchDataset[dict[str, Any]]):
             self.description = self.description.told(conditions)
         self.points = None if whole.points is None else self._unit(whole.points)
         self.node_type = None if whole.node_type is None else torch.from_numpy(whole.node_type)
+        self.cells = None if whole.cells is None else _corners(whole.cells)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -132,6 +133,8 @@ class Dataset(TorchDataset[dict[str, Any]]):
             item["points"] = self._unit(found.points)
         if found.node_type is not None:
             item["node_type"] = torch.from_numpy(found.node_type)
+        if found.cells is not None:
+            item["cells"] = _corners(found.cells)
         if found.features is not None:
             item["features"] = _tensor(found.features)
         if found.parameters is not None:
@@ -155,10 +158,12 @@ class Dataset(TorchDataset[dict[str, Any]]):
             points = padded([item["points"] for item in items])
             if (sizes != points.shape[1]).any():
                 optional["mask"] = torch.arange(points.shape[1]) < sizes[:, None]
-            if "node_type" in items[0]:
-                optional["node_type"] = padded([item["node_type"] for item in items])
-        elif self.node_type is not None:
-            optional["node_type"] = self.node_type
+            for name in ("node_type", "cells"):
+                if name in items[0]:
+                    optional[name] = padded([item[name] for item in items])
+        else:
+            shared = {"node_type": self.node_type, "cells": self.cells}
+            optional |= {name: values for name, values in shared.items() if values is not None}
         if "features" in items[0]:
             optional["features"] = padded([item["features"] for item in items])
         if "parameters" in items[0]:
@@ -203,6 +208,10 @@ class Dataset(TorchDataset[dict[str, Any]]):
 
     def _unit(self, points: np.ndarray) -> Tensor:
         return _tensor(self.box.to_unit_inside(points))
+
+
+def _corners(cells: np.ndarray) -> Tensor:
+    return torch.from_numpy(cells.astype(np.int64))
 
 
 def _tensor(values: np.ndarray) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack, get_args
 
 import numpy as np
 import torch
@@ -29,8 +29,11 @@ Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
 
 CONDITIONS = ("features", "parameters", "signals")
 """What a configuration counts of conditions, in the order in which their channels stand behind those of a state."""
+STEP = ("parameters", "signals", "signals")
+"""What a step is told: parameters, and signals of its two frames."""
 
 _ASK_INSIDE = "Ask config.abilities.shows_inside first."
+_ASK_GATHERED = "Ask config.abilities.gathers first."
 _ASK_STAGES = "Ask config.abilities.stages first."
 
 
@@ -86,9 +89,12 @@ class Abilities(NamedTuple):
         bfloat16_weights: computes with weights in bfloat16; every model does under autocast, with weights in float32.
         frame_to_frame: answers the frame after any given one (`following`), so that training may feed it true frames.
         conditions: takes parameters, features of points and signals beside the state, as its config counts them.
+        cells: reads the edges of a mesh from its cells, where its config says so.
         starts_by_data: its weights start by what it will be given (`start_by`).
         batch_statistics: while it learns, an answer depends on its batch mates, by a statistic of the whole batch; that of a
             model which is not in training never does.
+        gathers: keeps statistics of its own of the training trajectories (`gather`), among them the deviation of differences
+            between one frame and the next (`difference_deviation`).
         stages: the stages in which it is trained part by part, in this order; none where it is trained as a whole.
     """
 
@@ -101,8 +107,10 @@ class Abilities(NamedTuple):
     bfloat16_weights: bool = False
     frame_to_frame: bool = False
     conditions: bool = False
+    cells: bool = False
     starts_by_data: bool = False
     batch_statistics: bool = False
+    gathers: bool = False
     stages: tuple[Stage, ...] = ()
 
 
@@ -133,7 +141,7 @@ class Model(nn.Module, ABC):
             conditions: parameters (batch, parameter), features (batch, point, feature), signals (batch, knot, signal) with
                 their signal_times in frames, as many as the config says; and prescribed values (batch, time, point, channel)
                 of frames 1, 2, …, NaN where there are none, which a model that is fed its own frames finds in them. What it
-                answers there is its own: whoever prescribes a value knows it.
+                answers there is its own: whoever prescribes a value knows it. And cells of the mesh, where the config says so.
         """
 
     @abstractmethod
@@ -157,6 +165,7 @@ class Model(nn.Module, ABC):
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
         """The frame after each of the states (batch, time, point, channel) at frames 0, 1, …: one step each, all at once."""
+        self.require_time("following")
         raise self.refusal("following", "go from frame to frame", "Ask config.abilities.frame_to_frame first.")
 
     def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
@@ -173,6 +182,15 @@ class Model(nn.Module, ABC):
     def start_by(self, given: Inputs) -> None:
         """Called once before a training, with some of what it will be given."""
         raise self.refusal("start_by", "start by data", "Ask config.abilities.starts_by_data first.")
+
+    def gather(self, training: Iterable[Frames]) -> None:
+        """Called once before a training, with all of its trajectories; not where it goes on from other weights."""
+        raise self.refusal("gather", "gather statistics", _ASK_GATHERED)
+
+    @property
+    def difference_deviation(self) -> Float[Tensor, "channel"]:
+        """Of the differences between one frame and the next in training, normalized."""
+        raise self.refusal("difference_deviation", "tell how much frames differ", _ASK_GATHERED)
 
     def part(self, stage: str) -> nn.Module:
         """What learns in a stage of training; everything else is frozen."""
@@ -224,10 +242,8 @@ class Model(nn.Module, ABC):
         """Tokens and channels of one frame."""
         raise self.refusal("latent_shape", "show its tokens", _ASK_INSIDE)
 
-    def tokens(
-        self, values: Tensor, points: Tensor, node_type: Tensor | None = None, features: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Latent tokens z (batch, token, channel) of the values, and their positions (token, dim), or (batch, token, dim)."""
+    def tokens(self, start: Inputs) -> tuple[Tensor, Tensor]:
+        """Latent tokens z (batch, token, channel) of a state, and their positions (token, dim), or (batch, token, dim)."""
         raise self.refusal("tokens", "show its tokens", _ASK_INSIDE)
 
     def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:
@@ -243,6 +259,11 @@ class Model(nn.Module, ABC):
         dtype = next(self.parameters()).dtype
         check_weights(dtype, self._title, self.config.abilities.bfloat16_weights)
         return dtype
+
+    def require_time(self, asked: str) -> None:
+        """A model of steady problems refuses what has to do with time."""
+        if self.config.task == "steady":
+            raise self.refusal(asked, "go from frame to frame", "It was made for steady problems: call the model itself.")
 
     def refusal(self, argument: str, what: str, fix: str) -> InputError:
         return InputError(argument, expected=f"a model that can {what}", got=f"{self._title}, which can't", fix=fix)
@@ -262,6 +283,7 @@ class ModelConfig(Config, ABC):
         node_types: the codes that `node_type` may hold; empty where the model is not told the kind of a point.
         parameters, signals, features: how many the model is told: numbers of a trajectory, known functions of time, and
             numbers of a point that do not change (beside what a steady problem is given). 0 stands in no file.
+        cells: whether the model is told the cells of a mesh; training sets it by the data file, for a model that reads them.
     """
 
     title: ClassVar[str] = ""
@@ -280,8 +302,9 @@ class ModelConfig(Config, ABC):
     parameters: NonNegativeInt = 0
     signals: NonNegativeInt = 0
     features: NonNegativeInt = 0
+    cells: bool = False
 
-    unwritten: ClassVar[tuple[str, ...]] = CONDITIONS
+    unwritten: ClassVar[tuple[str, ...]] = (*CONDITIONS, "cells")
     """Settings that stand in no file while they are what they were before there was a choice."""
 
     @classmethod
@@ -290,6 +313,11 @@ class ModelConfig(Config, ABC):
         if name not in cls.presets:
             raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
         return cls.model_validate(merged(cls.presets[name], changes))
+
+    @classmethod
+    def tasks(cls) -> tuple[str, ...]:
+        """What a model of this kind can be told to learn."""
+        return get_args(cls.model_fields["task"].annotation)
 
     @model_serializer(mode="wrap")
     def _without_what_came_later(self, written: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
@@ -307,12 +335,14 @@ class ModelConfig(Config, ABC):
             raise ValueError(f"signals change in time, and task {self.task!r} has none; leave them out, got {self.signals}")
         if self.parameters and self.task == "autoencoder":
             raise ValueError(f"parameters: an autoencoder takes no steps that they could change; got {self.parameters}")
+        if self.cells and not self.abilities.cells:
+            raise ValueError("cells: this model reads no edges of a mesh; leave it out")
         return self
 
     @property
-    def conditions(self) -> int:
-        """How many numbers a step is told beside the state: parameters, and signals."""
-        return self.parameters + self.signals
+    def told_channels(self) -> int:
+        """How many numbers a step is told beside the state: parameters, and signals of its frame and the next (`STEP`)."""
+        return self.parameters + 2 * self.signals
 
     @property
     def abilities(self) -> Abilities:

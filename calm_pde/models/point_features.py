@@ -39,6 +39,26 @@ def joined(
     return torch.cat([states, known.expand(*states.shape[:3], -1)], dim=-1)
 
 
+class OneHot(nn.Module):
+    """1 at a point's own code among those known, 0 at the others; without codes, nothing."""
+
+    codes: Tensor
+
+    def __init__(self, codes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.width = len(codes)
+        self.register_buffer("codes", torch.tensor(codes, dtype=torch.int64), persistent=False)
+
+    def forward(
+        self, points: Float[Tensor, "*sample point dim"], node_type: Int[Tensor, "*sample_ point"] | None
+    ) -> Float[Tensor, "_ 1 point kind"]:
+        """Of the points of each mesh, or of all samples; what a masked point gets does not matter."""
+        if node_type is None:
+            return points.new_zeros(1, 1, points.shape[-2], 0)
+        known = (node_type[..., None] == self.codes).to(points.dtype)
+        return (known if known.ndim == 3 else known[None])[:, None]
+
+
 class NodeTypes(nn.Module):
     """A learned vector for each known code, drawn from N(0, 1); without codes, none."""
 

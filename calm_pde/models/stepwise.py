@@ -16,7 +16,7 @@ from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Model, ModelConfig
+from calm_pde.models.contract import STEP, Abilities, Model, ModelConfig
 from calm_pde.models.doors import check_node_type, check_state, check_timeless, frames
 from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
@@ -24,8 +24,6 @@ from calm_pde.types import Float, Tensor
 _ROUNDING = 1e-5  # of a time: what a file may have done to evenly spaced ones
 
 
-STEP = ("parameters", "signals", "signals")
-"""What a step is told: parameters, and signals of its two frames."""
 BESIDE = ("features", *STEP)
 """What is told beside a state, see `beside`."""
 
@@ -55,11 +53,6 @@ class StepwiseConfig(ModelConfig):
         """What the first map reads at every point: the state, features, parameters, and signals of this frame and the next."""
         return self.in_channels + self.features + self.told_channels
 
-    @property
-    def told_channels(self) -> int:
-        """What a step is told beside the state and its points, see `transitions`."""
-        return self.parameters + 2 * self.signals
-
 
 class Stepwise(Model):
     """u(t + 1) = f(u(t) ‖ φ ‖ θ ‖ c(t) ‖ c(t + 1)), with features φ of the points, parameters θ and signals c where there are
@@ -75,6 +68,10 @@ class Stepwise(Model):
 
         A model that can't do a thing (free queries, irregular points, own meshes per sample) raises an `InputError` here.
         """
+
+    def geometry_of(self, given: Inputs, queries: Tensor | None) -> Any:
+        """`geometry` of what is given; a model that reads more of a mesh, such as its cells, takes it from there."""
+        return self.geometry(given.points, given.mask, given.node_type, queries)
 
     @abstractmethod
     def step(self, states: Float[Tensor, "batch time point given"], geometry: Any) -> Float[Tensor, "batch time query channel"]:
@@ -100,7 +97,7 @@ class Stepwise(Model):
         check_coordinates("queries", queries, self.config.dim, values.dtype)
         check_one_per_sample("queries", queries, tuple(values.shape[:1]), "values")
         check_finite("queries", queries)
-        there = self.geometry(points, mask, node_type, queries)
+        there = self.geometry_of(given, queries)
         states = values[:, None]
         if count > 1:
             states = torch.cat([states, *self._rolled(given, count - 1)[1]], dim=1)
@@ -135,12 +132,12 @@ class Stepwise(Model):
     ) -> Float[Tensor, "batch time point channel"]:
         self._require_time("following")
         given = Frames(states, points, mask, node_type, **conditions).start
-        check_conditions(given, self.config, last=float(states.shape[1]))
-        return _without(self.step(beside(states, given), self.geometry(points, mask, node_type, None)), mask)
+        check_conditions(given, self.config, self.checked_dtype(), last=float(states.shape[1]))
+        return _without(self.step(beside(states, given), self.geometry_of(given, None)), mask)
 
     def _rolled(self, given: Inputs, count: int) -> tuple[list[Tensor], list[Tensor]]:
         """Frames 1 … count, each from the one before it: as they are answered, and as the next one is given them."""
-        geometry = self.geometry(given.points, given.mask, given.node_type, None)
+        geometry = self.geometry_of(given, None)
         state, rolled, fed = given.values[:, None], [], []
         for frame in range(count):
             answer = _without(self.step(beside(state, given, frame), geometry), given.mask)
@@ -165,9 +162,10 @@ class Stepwise(Model):
 
     def _check(self, given: Inputs, last: int) -> None:
         config = self.config
-        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        dtype = self.checked_dtype()
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, dtype)
         check_node_type(given.node_type, config.node_types, given.values, given.mask)
-        check_conditions(given, config, last=float(last))
+        check_conditions(given, config, dtype, last=float(last))
         check_prescribed(given, config)
 
 

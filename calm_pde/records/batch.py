@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from calm_pde.notebook import brief
 from calm_pde.types import Bool, Float, Int, Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
     """Windows of the same length from several trajectories.
 
@@ -20,6 +21,8 @@ class Batch:
         points: in unit coordinates; with a batch axis where each trajectory has its own mesh.
         mask: True where a point is real, where meshes differ in size; None where all points are.
         node_type: the data file's code of each point, (point,) or (batch, point).
+        cells: the points at the corners of each cell, (cell, corner) or (batch, cell, corner), where known; rows with fewer
+            cells end with some of one point alone.
         signal_times: of the knots of the signals, in frames from each window's own start, so that some may be negative; rows
             with fewer knots than others end with repetitions of their last value, a frame apart.
         samples: which trajectory of the file each entry is.
@@ -37,9 +40,13 @@ class Batch:
     parameters: Float[Tensor, "batch parameter"] | None = None
     signals: Float[Tensor, "batch knot signal"] | None = None
     signal_times: Float[Tensor, "batch knot"] | None = None
+    cells: Int[Tensor, "*batch cell corner"] | None = None
 
     def __len__(self) -> int:
         return len(self.fields)
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def to(self, device: torch.device | str) -> Batch:
         moved = {name: value.to(device) for name, value in vars(self).items() if value is not None}
@@ -48,7 +55,7 @@ class Batch:
     def parts(self, count: int) -> Iterator[Batch]:
         """In `count` parts along its windows; fewer where it has fewer windows."""
         own_meshes = self.points.ndim == 3
-        shared = {"times"} if own_meshes else {"times", "points", "node_type"}
+        shared = {"times"} if own_meshes else {"times", "points", "node_type", "cells"}
         size = -(-len(self) // count)
         for start in range(0, len(self), size):
             along = {name: value for name, value in vars(self).items() if name not in shared and value is not None}

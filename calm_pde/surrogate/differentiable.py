@@ -35,6 +35,7 @@ class Differentiable(nn.Module):
 
     points: Tensor
     codes: Tensor | None
+    corners: Tensor | None
     asked: Tensor | None
 
     def __init__(
@@ -45,6 +46,7 @@ class Differentiable(nn.Module):
         times: Sequence[float] | np.ndarray | None = None,
         node_type: Any = None,
         allow_nonfinite: bool = False,
+        cells: Any = None,
     ) -> None:
         super().__init__()
         coordinates = surrogate._coordinates("points", points)
@@ -59,6 +61,7 @@ class Differentiable(nn.Module):
         self.register_buffer("points", torch.from_numpy(coordinates).to(surrogate.device), persistent=False)
         self.register_buffer("asked", None if asked is None else asked.to(surrogate.device), persistent=False)
         self.register_buffer("codes", surrogate._codes(node_type), persistent=False)
+        self.register_buffer("corners", surrogate._corners(cells, self.points), persistent=False)
 
     def train(self, mode: bool = True) -> Differentiable:
         """The model goes on answering as it does in use, whatever it is a part of."""
@@ -90,7 +93,7 @@ class Differentiable(nn.Module):
         state = self._own(self.physical_points if initial is None else initial)
         asked = self.asked if queries is None else surrogate.description.box.to_unit_inside(self._real(queries))
         points, kind = self.points.to(self.dtype), self.dtype
-        batch = surrogate._assembled(state, points, self.codes, self._beside(told), self.steps)
+        batch = surrogate._assembled(state, points, self.codes, self._beside(told), self.steps, self.corners)
         if not seen_through():
             surrogate._check_prescribed(batch)
         given = surrogate.translator.inputs(batch, kind)

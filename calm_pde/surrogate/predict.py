@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calm_pde.data.readers.condition_forms import at_common_knots
+from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import InputError
 from calm_pde.export import ENDINGS, layers_path, sample_geometry, sample_paths, write_layers, write_sample
@@ -34,7 +35,7 @@ _MESH = ("points", "cells", "node_type")
 @barred("predict")
 def predict(
     run: Surrogate | str | os.PathLike[str],
-    input: str | os.PathLike[str],
+    input: DataFile | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
     times: Sequence[float] | None = None,
@@ -56,7 +57,8 @@ def predict(
     Args:
         run: a surrogate, or the folder of a run or of a surrogate.
         input: a data file, whose first frames are taken; or an .npz file with `initial` (point, channel) or (sample, point,
-            channel), `points`, and `node_type` where the surrogate wants it. A steady surrogate is given features as `initial`.
+            channel), `points`, and `node_type` and `cells` where the surrogate wants them. A steady surrogate is given features
+            as `initial`.
             Conditions come from it too, in .npz `parameters/NAME`, `signals/NAME`, `features`, …, as in `array_starts`.
         out: a data file (.h5); an .npz file with `fields` (sample, time, point, channel), `points` and `times`; or what the
             names of files for ParaView begin with and end in (.vtkhdf, .vtu).
@@ -68,7 +70,8 @@ def predict(
         allow_nonfinite: write answers that blew up as they are, instead of an error that says which did and when.
         parameters: {name: number} instead of those of the input, for all samples.
     """
-    surrogate, input, out = surrogate_of(run), Path(input), Path(out)
+    surrogate, out = surrogate_of(run), Path(out)
+    input = input.path if isinstance(input, DataFile) else Path(input)
     _check_ending(out)
     where = None if queries is None else _query_mesh(Path(queries), surrogate)
     starts = array_starts(input, surrogate) if input.suffix == ".npz" else file_starts(input, surrogate, split)
@@ -144,9 +147,10 @@ def _answers(
             told = starts.told(number, asked)
             if parameters:
                 told = replace(told, parameters={**(told.parameters or {}), **parameters})
+            steps, cells = asked if rollout else None, mesh.cells if surrogate.takes_cells else None
             clock = time.perf_counter()
             found = surrogate.solve(
-                initial, mesh.points, asked if rollout else None, places, mesh.node_type, allow_nonfinite=True, **vars(told)
+                initial, mesh.points, steps, places, mesh.node_type, allow_nonfinite=True, cells=cells, **vars(told)
             )
             seconds = time.perf_counter() - clock
             if not allow_nonfinite:

@@ -21,7 +21,7 @@ from calm_pde.surrogate.evaluate import check_fits
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.surrogate.told import Told
 
-_ARRAYS = ("initial", "points", "node_type", "features")
+_ARRAYS = ("initial", "points", "node_type", "cells", "features")
 _NAMED = (
     "parameters",
     "signals",
@@ -195,14 +195,8 @@ def array_starts(path: Path, surrogate: Surrogate) -> Starts:
     if len(set(samples.values())) > 1:
         named = ", ".join(f"{name} {count}" for name, count in samples.items())
         raise FileError(path, f"samples are counted differently: {named}", fix="Give one of each, or one for all.")
-    count, shared = max(samples.values(), default=1), points.ndim == 2
-    kinds = found.get("node_type")
-    if kinds is not None and kinds.shape not in (points.shape[-2:-1], (count, points.shape[-2])):
-        expected = f"expected one code for each of {points.shape[-2]} points"
-        raise FileError(path, f"{expected}, got shape {kinds.shape}", part="array node_type", fix="One per point.")
-    if kinds is not None and kinds.ndim == 2:  # codes of their own need meshes of their own
-        points, shared = np.broadcast_to(points, (count, *points.shape[-2:])), False
-    mesh = {"points": points, "node_type": kinds}
+    count = max(samples.values(), default=1)
+    shared, own = _meshes(path, found, points, count)
     kept = {kind: names for kind, names in surrogate.conditions.items() if kind != "features" and getattr(beside, kind)}
     described = _described(
         surrogate,
@@ -210,22 +204,42 @@ def array_starts(path: Path, surrogate: Surrogate) -> Starts:
         {"name": path.name},
         features=trained.features if steady else (),
         **kept,
-        **(mesh if shared else {}),
+        **shared,
     )
 
     def trajectories() -> Iterator[Trajectory]:
         for index in range(count):
             state = None if initial is None else initial if initial.ndim == 2 else initial[index]
-            own: dict[str, Any] = {} if shared else {"points": points[index]}
-            if kinds is not None and not shared:
-                own["node_type"] = kinds if kinds.ndim == 1 else kinds[index]
             fields = np.zeros((1, points.shape[-2], 0)) if steady or state is None else state[None]
-            yield Trajectory(fields, "test", features=state if steady else None, **own)
+            yield Trajectory(fields, "test", features=state if steady else None, **own[index])
 
     def told(number: int, _: np.ndarray) -> Told:
         return beside.of(number, count)
 
     return Starts(Source(described, trajectories(), count), range(count), np.zeros(0), told)
+
+
+def _meshes(
+    path: Path, found: dict[str, np.ndarray], points: np.ndarray, count: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Points, node types and cells that so many samples share; or, where some differ, those of each."""
+    kinds, cells = found.get("node_type"), found.get("cells")
+    if kinds is not None and kinds.shape not in (points.shape[-2:-1], (count, points.shape[-2])):
+        expected = f"expected one code for each of {points.shape[-2]} points"
+        raise FileError(path, f"{expected}, got shape {kinds.shape}", part="array node_type", fix="One per point.")
+    if cells is not None and not _are_cells(cells, count):
+        expected = f"expected whole numbers (cell, corner) or (sample, cell, corner), got {cells.dtype} of shape {cells.shape}"
+        raise FileError(path, expected, part="array cells", fix="A row per cell.")
+    parts = {"points": (points, 2), "node_type": (kinds, 1), "cells": (cells, 2)}
+    each = {name: values is not None and values.ndim > axes for name, (values, axes) in parts.items()}
+    whole = {name: values for name, (values, _) in parts.items() if values is not None}
+    if not any(each.values()):
+        return whole, [{}] * count
+    return {}, [{name: values[index] if each[name] else values for name, values in whole.items()} for index in range(count)]
+
+
+def _are_cells(cells: np.ndarray, count: int) -> bool:
+    return cells.dtype.kind in "iu" and (cells.ndim == 2 or (cells.ndim == 3 and len(cells) == count))
 
 
 def _named_arrays(found: dict[str, np.ndarray]) -> Told:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import torch
 
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_statistics
-from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
-from calm_pde.files.folders import Folder, recover, write_folder
+from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning, warn
+from calm_pde.files.folders import MANIFEST, Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
@@ -23,6 +22,7 @@ from calm_pde.notebook import html_table
 from calm_pde.records.arrays import finite_numbers
 from calm_pde.records.batch import Batch
 from calm_pde.records.description import Description, Field, Spelling
+from calm_pde.surrogate.cells import given_cells
 from calm_pde.surrogate.differentiable import Differentiable
 from calm_pde.surrogate.nearness import checked_outside, far_from_mesh, said_already, warn_few, warn_outside
 from calm_pde.surrogate.told import Door, Told, warn_of_range
@@ -171,6 +171,11 @@ class Surrogate:
         return self.translator.takes_node_types or any(known.node_types for known in self.translator.prescribed)
 
     @property
+    def takes_cells(self) -> bool:
+        """Whether the model reads the edges of a mesh from its cells."""
+        return self.translator.model.cells
+
+    @property
     def frame_times(self) -> np.ndarray:
         """Evenly spaced frames, as many as in training: physical, from the initial state, which is the first."""
         return self.translator.spacing * np.arange(len(self.description.times))
@@ -196,6 +201,9 @@ class Surrogate:
             path = inner
         if not path.is_dir():
             raise FileError(path, "there is no such folder", fix="Give a run folder, or the surrogate folder in it.")
+        if not any((path / name).exists() for name in (MANIFEST, "surrogate.json")):
+            fix = "A run has one from its first validated epoch on; one that stopped before goes on with the same `calm train`."
+            raise FileError(path, "holds no surrogate", fix=fix)
         folder = Folder(path)
         try:
             card = Card.model_validate(folder.document("surrogate"))
@@ -236,6 +244,7 @@ class Surrogate:
         signals: Any = None,
         features: Any = None,
         prescribed: Any = None,
+        cells: Any = None,
         outside: str = "warn",
     ) -> Any:
         """The fields at later times, (time, query, channel), from the state (point, channel) on the points (point, dim).
@@ -252,6 +261,7 @@ class Surrogate:
                 {name: values} at the frames of the training; linear between. A number is a level.
             features: (point, feature), or {name: (point,)}.
             prescribed: {field: (time, point)} at the times that are asked; the answer at points where it is prescribed.
+            cells: (cell, corner), the points at the corners of each cell, of a surrogate that was trained with their edges.
             outside: what becomes of queries far from every point of the mesh, see `far_queries`: told of in a warning, NaN, or
                 answered without a word.
         """
@@ -260,10 +270,11 @@ class Surrogate:
             initial, features = features, None
         told = Told(parameters, signals, features, prescribed)
         if isinstance(points, list | tuple) and len(points) and finite_numbers("points", points[0]).ndim == 2:
-            return self._solve_list(initial, points, times, queries, node_type, allow_nonfinite, told, outside)
+            meshes = {"points": points, "node_type": node_type, "cells": cells}
+            return self._solve_list(initial, meshes, times, queries, allow_nonfinite, told, outside)
         cloud, asked = self._unit("points", points), None if queries is None else self._unit("queries", queries)
         state, steps = self._state(initial, points), self._steps(times)
-        batch, single = self._batch(state, cloud, self._codes(node_type), told, steps)
+        batch, single = self._batch(state, cloud, self._codes(node_type), told, steps, self._corners(cells, cloud))
         given = self.translator.inputs(batch, self.dtype)
         wanted, places = self._asked(steps)
         far = None if queries is None else self._far(points, queries, outside)
@@ -272,19 +283,31 @@ class Surrogate:
         return self._answer(found, None if queries is not None else batch, times, single, allow_nonfinite, far)
 
     def _batch(
-        self, state: Tensor, points: Tensor, node_type: Tensor | None, told: Told, steps: list[float]
+        self,
+        state: Tensor,
+        points: Tensor,
+        node_type: Tensor | None,
+        told: Told,
+        steps: list[float],
+        cells: Tensor | None = None,
     ) -> tuple[Batch, bool]:
         """What a user gives as a data set would, and whether it is of one sample without a batch axis.
 
         Windows of one frame, and where something is prescribed of those that are asked; of a steady problem the features.
         """
         beside = {name: self._tensor(values) for name, values in self._door.checked(told, points.shape[-2], steps).items()}
-        batch = self._assembled(state, points, node_type, beside, steps)
+        batch = self._assembled(state, points, node_type, beside, steps, cells)
         self._check_prescribed(batch)
         return batch, state.ndim == points.ndim == 2 and not told.batched
 
     def _assembled(
-        self, state: Tensor, points: Tensor, node_type: Tensor | None, beside: dict[str, Tensor], steps: list[float]
+        self,
+        state: Tensor,
+        points: Tensor,
+        node_type: Tensor | None,
+        beside: dict[str, Tensor],
+        steps: list[float],
+        cells: Tensor | None = None,
     ) -> Batch:
         """Tensors as `Batch` has them; what is for all samples has one row, or no axis of samples."""
         states, steady = state if state.ndim == 3 else state[None], self.task == "steady"
@@ -302,6 +325,7 @@ class Surrogate:
             samples=torch.arange(count),
             starts=torch.zeros(count, dtype=torch.int64),
             node_type=node_type,
+            cells=cells,
             **({"features": states} if steady else {}) | beside,
         )
 
@@ -355,11 +379,12 @@ class Surrogate:
         times: Sequence[float] | np.ndarray | None = None,
         node_type: Any = None,
         allow_nonfinite: bool = False,
+        cells: Any = None,
     ) -> Differentiable:
         """`solve` as a `torch.nn.Module` on these points, physical, through which objectives are differentiated by the initial
         state and by all that is told beside it, and by queries. It is a snapshot: what becomes of the surrogate afterwards
         changes it no more."""
-        return Differentiable(self, points, queries, times, node_type, allow_nonfinite)
+        return Differentiable(self, points, queries, times, node_type, allow_nonfinite, cells)
 
     def _asked(self, steps: list[float]) -> tuple[dict[str, Any], slice | list[int]]:
         """What to ask the model for, and where the steps stand in its answer."""
@@ -421,11 +446,10 @@ class Surrogate:
         """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
         steps, last, frame = self.in_frames(self.asked_times(times)), len(self.description.times) - 1, self.translator.spacing
         if steps and steps[-1] > last * (1 + 1e-6):
-            warnings.warn(
+            warn(
                 f"times reach {steps[-1] * frame:g}; the surrogate was trained to {last * frame:g} "
                 "after the initial state, and errors may grow beyond.",
                 TrainingRangeWarning,
-                stacklevel=3,
             )
         return steps
 
@@ -498,18 +522,24 @@ class Surrogate:
             raise InputError("node_type", expected="none, since the surrogate was trained without", got="some", fix=fix)
         return torch.as_tensor(values, dtype=torch.int64, device=self.device)
 
+    def _corners(self, cells: Any, points: Tensor) -> Tensor | None:
+        """Cells that a user names, of so many points."""
+        found = given_cells(cells, self.takes_cells, points.shape[-2])
+        return None if found is None else torch.from_numpy(found).to(self.device)
+
     def _solve_list(
         self,
         initial: Any,
-        points: Any,
+        meshes: dict[str, Any],
         times: Any,
         queries: Any,
-        node_type: Any,
         allow_nonfinite: bool,
         told: Told,
         outside: str,
     ) -> list[np.ndarray]:
-        given = {"initial": initial, "queries": queries, "node_type": node_type}
+        """One after the other, each on its own of the meshes."""
+        points = meshes.pop("points")
+        given = {"initial": initial, "queries": queries, **meshes}
         lists: dict[str, Any] = {}
         for name, values in given.items():
             one_for_all = values is None or (name == "queries" and isinstance(values, np.ndarray) and values.ndim == 2)
@@ -520,8 +550,9 @@ class Surrogate:
                     name, expected=f"{len(points)} arrays, one per mesh", got=str(got), fix="Give one for each mesh."
                 )
         found = []
-        for state, cloud, asked, kinds in zip(lists["initial"], points, lists["queries"], lists["node_type"], strict=True):
-            beside = vars(told.of(len(found), len(points)))
+        names = ("initial", "queries", "node_type", "cells")
+        for cloud, state, asked, kinds, cells in zip(points, *(lists[name] for name in names), strict=True):
+            beside = vars(told.of(len(found), len(points))) | {"cells": cells}
             found.append(self.solve(state, cloud, times, asked, kinds, allow_nonfinite=True, outside=outside, **beside))
             if not allow_nonfinite:
                 hidden = np.isnan(found[-1]).all(axis=(0, 2)) & (outside == "nan" and asked is not None)
@@ -540,6 +571,9 @@ class BakedSurrogate:
         self._far = None if queries is None else surrogate._far(points, queries, outside)
         with said_already():
             self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate.translator.kinds(self._codes))
+
+    def __repr__(self) -> str:
+        return f"BakedSurrogate({self.surrogate!r} on points {self.points.shape})"
 
     def solve(
         self,

@@ -88,6 +88,8 @@ class Translator:
         if self.model.signals and batch.signals is not None and batch.signal_times is not None:
             found["signals"] = _normalized(self.signal_statistics, batch.signals.to(dtype))
             found["signal_times"] = batch.signal_times.to(torch.promote_types(dtype, torch.float32))
+        if self.model.cells and batch.cells is not None:
+            found["cells"] = batch.cells
         known = self.known(batch) if self.task == "rollout" and len(batch.times) > 1 else None
         if known is not None:
             later = at_whole_frames(self.statistics.normalized(batch.fields.to(dtype)), batch.times)

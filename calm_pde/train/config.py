@@ -65,13 +65,13 @@ class TrainConfig(Config):
     """On everything but biases, norms, query positions, Fourier frequencies and the localities of position attention."""
     schedule: RateSchedule = "cosine"
     """Of the learning rate, stepped every iteration: half a cosine down, or level with a straight end (trapezoid), both after
-    a warm-up if one is asked for; or up and down (one_cycle); or level."""
+    a warm-up if one is asked for; or up and down (one_cycle); or by the same factor every step (exponential); or level."""
     warm_up: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """cosine, trapezoid: the share of steps in which the rate rises from 0."""
     fall: Annotated[float, Field(gt=0, le=1)] = 0.4
     """trapezoid: the share of steps, the last ones, in which the rate falls."""
     lowest_rate: Annotated[float, Field(ge=0)] = 0.0
-    """Where cosine and trapezoid end."""
+    """Where cosine, trapezoid and exponential end; the last needs one above 0."""
     rise: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """one_cycle: the share of steps in which the rate rises."""
     rise_from: Annotated[float, Field(gt=1)] = 25.0
@@ -88,8 +88,11 @@ class TrainConfig(Config):
     frames_at_once: PositiveInt | None = None
     """prefix, truth: how many steps from true frames are computed together; the backward pass then computes them again.
     All at once by default."""
-    input_noise: Annotated[float, Field(ge=0)] = 0.0
-    """σ of the noise N(0, σ²) on every frame of the data that a model is fed, normalized."""
+    window: Annotated[int, Field(ge=2)] | None = None
+    """truth: frames of a window; whole trajectories by default."""
+    input_noise: Annotated[float, Field(ge=0)] | dict[str, Annotated[float, Field(ge=0)]] = 0.0
+    """σ of the noise N(0, σ²) on every frame of the data that a model is fed: normalized, or {field: σ in its own unit}. None
+    on what is prescribed."""
     stages: tuple[PositiveFloat, ...] = ()
     """Shares of the epochs for the stages of a model that is trained part by part (aroma, staged calm); equal by default."""
     curriculum: bool = True
@@ -109,6 +112,9 @@ class TrainConfig(Config):
     """An epoch ends after so many batches, and shows other trajectories than the one before; all of them by default."""
     reconstruction: bool = True
     """Whether frame 0 is in the loss of a model that decodes it (calm); it never is in that of others."""
+    error: Literal["relative", "difference"] = "relative"
+    """What is minimized. relative: the error by the norm of the field. difference: the mean square of the error, in deviations
+    of the true differences between one frame and the next, for models that keep these (mesh_graph_nets)."""
     reduction: Literal["frame", "spacetime"] = "frame"
     """The norm in the loss: over the points of each frame (the paper's formula), or over space and time (its Burgers runs)."""
     gradient_loss: Annotated[float, Field(ge=0)] = 0.0
@@ -164,6 +170,16 @@ class TrainConfig(Config):
             return data
         rest = {name: value for name, value in data.items() if name != "tensorboard"}
         return rest | {"log": ["tensorboard", *rest.get("log", ())]} if data["tensorboard"] else rest
+
+    @model_validator(mode="after")
+    def _fits(self) -> TrainConfig:
+        if self.window is not None and self.feeding != "truth":
+            raise ValueError(f"window is of feeding 'truth'; leave it out with {self.feeding!r}, got {self.window}")
+        if self.schedule == "exponential" and not 0 < self.lowest_rate <= self.learning_rate:
+            raise ValueError(
+                f"lowest_rate: an exponential schedule ends between 0 and {self.learning_rate:g}, got {self.lowest_rate:g}"
+            )
+        return self
 
 
 class ParentConfig(Config):
@@ -277,7 +293,19 @@ def model_config(recipe: Recipe, dataset: Dataset) -> ModelConfig:
             f"data.conditions: {dataset.file.path} has {', '.join(told)}, and {kind} is told nothing beside a state. Set "
             "data.conditions to false, or use another model."
         )
-    return plain if not told else MODELS[kind].model_validate(content | known)
+    if plain.abilities.cells:
+        known["cells"] = cells_told(content.get("cells"), dataset)
+    return MODELS[kind].model_validate(content | known)
+
+
+def cells_told(wanted: bool | None, dataset: Dataset) -> bool:
+    """Whether a model that reads cells is told them: where the file has some, if nobody wants it otherwise."""
+    there = "cells" in dataset.file.mesh_arrays
+    if wanted and not there:
+        raise ConfigError(
+            f"model.cells: {dataset.file.path} has no cells. Leave it out, so that edges lead to the nearest points."
+        )
+    return there if wanted is None else wanted
 
 
 def conditions_told(chosen: bool | tuple[str, ...], data: Description, task: str) -> dict[str, int]:
@@ -298,6 +326,14 @@ def conditions_told(chosen: bool | tuple[str, ...], data: Description, task: str
     if not chosen:
         return {}
     return {kind: sum(not named or name in named for name in there[kind]) for kind in of_task}
+
+
+def conditions_left_out(recipe: Recipe, data: Description) -> tuple[str, ...]:
+    """Names of the parameters, signals and features of a data set that a recipe keeps from its model."""
+    chosen = recipe.data.conditions
+    kept = chosen if isinstance(chosen, tuple) else ()
+    names = (name for known in data.conditions.values() for name in known)
+    return tuple(name for name in names if not chosen or (kept and name not in kept))
 
 
 def initial_model(config: ModelConfig, dataset: Dataset, seed: int) -> Model:

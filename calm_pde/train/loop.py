@@ -94,6 +94,8 @@ class Trainer:
             )
         if self.model.config.abilities.starts_by_data and self.parent is None:
             self.model.start_by(self.surrogate.translator.inputs(next(self._training_batches()), self.surrogate.dtype))
+        if self.model.config.abilities.gathers and self.parent is None:
+            self.model.gather(self._training_frames())
         self.schedule = Schedule(self.config, self.model.config, self.data.num_frames, self.data.even)
         self.objective = Objective(self.surrogate, self.config, self.schedule)
         self.position = Position()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -12,6 +13,8 @@ import numpy as np
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from calm_pde.config import suggestion
+from calm_pde.data.statistics import Statistics
 from calm_pde.errors import ConfigError, OutsideBoxWarning
 from calm_pde.models import Model, ModelConfig
 from calm_pde.models.contract import Answer
@@ -44,13 +47,14 @@ class Objective:
         _check(config, surrogate.model.config, surrogate.card.kind)
         fields = [field.name for field in surrogate.card.fields]
         self.loss = Loss(config, fields, surrogate.card.periodic, surrogate.card.statistics)
+        self.noise = noise_of(config.input_noise, surrogate.card.statistics)
 
     def losses(self, batch: Batch, epoch: int = 0, offset: np.ndarray | None = None) -> Float[Tensor, "batch"]:
         """Mean over frames and channels of the relative error of normalized fields, per window."""
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
         frames = self.surrogate.translator.frames(batch, dtype)
         if offset is not None:
-            frames = frames._replace(points=frames.points + frames.points.new_tensor(offset))
+            frames = replace(frames, points=frames.points + frames.points.new_tensor(offset))
         model, stage = self.surrogate.model, self.schedule.span(epoch).stage
         with self._autocast(frames.points.device), nullcontext() if offset is None else _shifted_on_purpose():
             if stage is not None and stage.frames is not None:
@@ -59,7 +63,10 @@ class Objective:
             wanted = self._after_each_frame(frames.values) if self.config.lead_times == "all" else frames.values
         predicted = answer.predicted.to(dtype)
         known = None if self.config.prescribed_loss else self._known(batch, predicted.shape[1])
-        return self.loss.of(predicted, wanted[:, -predicted.shape[1] :], batch, known) + answer.added
+        wanted = wanted[:, -predicted.shape[1] :]
+        if self.config.error == "difference":
+            return self.loss.of_differences(predicted, wanted, model.difference_deviation, batch, known) + answer.added
+        return self.loss.of(predicted, wanted, batch, known) + answer.added
 
     def _known(self, batch: Batch, count: int) -> Bool[Tensor, "batch time point channel"] | None:
         """Which of so many answers are prescribed, and so given and not wanted: at all times the same ones."""
@@ -71,7 +78,7 @@ class Objective:
         surrogate, stepped = self.surrogate, self.config.feeding != "rollout"
         if surrogate.task == "steady":
             features = surrogate.translator.inputs(batch, frames.points.dtype).values
-            frames = frames._replace(values=features[:, None])
+            frames = replace(frames, values=features[:, None])
         values, times = frames.values, batch.times
         if self.config.lead_times == "all":
             return self._from_each_frame(frames, self._noisy(values[:, : max(1, len(times) - 1)], batch, epoch), times)
@@ -85,7 +92,7 @@ class Objective:
     def _rolled(self, frames: Frames, given: Tensor, times: Float[Tensor, "time"]) -> Answer:
         """One rollout from what is given at the first of the times, whose true frames come first in `frames`."""
         model, steps = self.surrogate.model, len(times) - 1
-        seen = frames._replace(values=torch.cat([given[:, None], frames.values[:, 1 : steps + 1]], dim=1))
+        seen = replace(frames, values=torch.cat([given[:, None], frames.values[:, 1 : steps + 1]], dim=1))
         answer = model.training_answer(seen, (times[1:] - times[0]).tolist())
         return answer._replace(predicted=answer.predicted[:, self._left_out :])
 
@@ -120,11 +127,12 @@ class Objective:
             done += part.shape[1]
 
     def _noisy(self, values: Float[Tensor, "batch time point channel"], batch: Batch, epoch: int) -> Tensor:
-        if not self.config.input_noise:
+        if self.noise is None:
             return values
         _, time, point, channel = values.shape
-        noise = self._draws(batch, epoch).normal(point, time, channel).transpose(1, 2)
-        return values + self.config.input_noise * noise.to(values)
+        noise = self._draws(batch, epoch).normal(point, time, channel).transpose(1, 2).to(values) * self.noise.to(values)
+        known = self._known(batch, time)
+        return values + (noise if known is None else noise.masked_fill(known, 0.0))
 
     def _draws(self, batch: Batch, epoch: int) -> Draws:
         windows = zip(batch.samples.tolist(), batch.starts.tolist(), strict=True)
@@ -134,9 +142,29 @@ class Objective:
         return torch.autocast(device.type, torch.bfloat16) if self.config.precision == "bfloat16" else nullcontext()
 
 
+def noise_of(told: float | dict[str, float], statistics: Statistics) -> Float[Tensor, "channel"] | None:
+    """σ of each field, normalized; None where there is no noise at all."""
+    if not isinstance(told, dict):
+        return torch.full((len(statistics.names),), told) if told else None
+    for name in told:
+        if name not in statistics.names:
+            raise ConfigError(f"train.input_noise: there is no field {name!r}. {suggestion(name, list(statistics.names))}")
+    sizes = [told.get(name, 0.0) for name in statistics.names]
+    return torch.tensor(sizes) / torch.tensor(statistics.std) if any(sizes) else None
+
+
 def _check(config: TrainConfig, model: ModelConfig, kind: str) -> None:
     """Settings that a model can't be trained with are refused by name."""
     stages = model.abilities.stages
+    if config.error == "difference":
+        if not model.abilities.gathers:
+            raise ConfigError(
+                f"train.error: 'difference' is for models that keep the deviation of differences (mesh_graph_nets), and {kind} "
+                "does not. Use 'relative'."
+            )
+        for name in ("gradient_loss", "relative_to"):
+            if getattr(config, name) != TrainConfig.model_fields[name].default:
+                raise ConfigError(f"train.{name}: with train.error 'difference' nothing is relative to a field. Leave it out.")
     if config.feeding != "rollout" and not model.abilities.frame_to_frame:
         raise ConfigError(
             f"train.feeding: {config.feeding!r} is for models that go from frame to frame on their points, and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-RateSchedule = Literal["cosine", "trapezoid", "one_cycle", "constant"]
+RateSchedule = Literal["cosine", "trapezoid", "one_cycle", "exponential", "constant"]
 
 
 def learning_rate(
@@ -23,13 +23,15 @@ def learning_rate(
     """At a step 0 … num_steps − 1.
 
     Args:
-        lowest: where cosine and trapezoid end.
+        lowest: where cosine, trapezoid and exponential end.
         warm_up: the share of steps in which they rise, in a straight line from 0.
         fall: the share of steps in which trapezoid falls, in a straight line.
         rise: the share of steps in which one_cycle rises, from `highest/rise_from`; it ends at a 10⁴-th of that.
     """
     if schedule == "constant":
         return highest
+    if schedule == "exponential":
+        return highest * (lowest / highest) ** (step / num_steps)
     if schedule in ("cosine", "trapezoid"):
         risen = min(1.0, (step + 1) / (warm_up * num_steps)) if warm_up else 1.0
         if schedule == "cosine":

@@ -43,7 +43,7 @@ class Schedule:
         if span.frames is not None:
             return span.frames
         if not config.curriculum or config.feeding != "rollout":
-            return frames
+            return min(frames, config.window or frames)
         if config.growth == "linear":
             return linear_length(epoch - span.begin, span.epochs, frames, config.first_length, config.growth_share)
         return window_length(epoch - span.begin, span.epochs, frames, config.first_length)

@@ -5,10 +5,11 @@ A new model is one `Case` (or several: one per dimension or form) in `CASES`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from scipy.spatial import Delaunay
 from torch import Tensor
 
 from calm_pde.config import merged
@@ -33,6 +34,7 @@ class Case:
         any_time: whether it answers between frames.
         unfelt: ends of the names of parameters whose gradient is zero by construction, or that no answer depends on.
         stirred: whether weights are moved a little at first, since those that start at zero hide others.
+        trained: changes with which its rollout is what it is trained on, where it is not anyway.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Case:
     any_time: bool = False
     unfelt: tuple[str, ...] = ()
     stirred: bool = False
+    trained: dict[str, Any] = field(default_factory=dict)
 
     @property
     def dim(self) -> int:
@@ -111,6 +114,26 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
     "encoder_quantile": 0.1,
     "decoder_quantile": 0.4,
 }
+_UPT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "tokens": 5, "width": 12, "heads": 2, "blocks": 1} | {
+    "supernodes": {"count": 9, "radius": 0.3, "most_neighbors": 6, "feature_width": 6, "width": 8, "heads": 2, "blocks": 1},
+    "decoder_blocks": 1,
+    "query_expansion": 2,
+}
+_GAOT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "latent_size": 4, "radius": 0.3} | {
+    "scales": (0.6, 1.2),
+    "kernel_width": 5,
+    "kernel_layers": 2,
+    "attention_width": 4,
+    "statistics_width": 5,
+    "processor_width": 8,
+    "heads": 2,
+    "expansion": 2,
+    "depth": 1,
+    "horizon": 4.0,
+}
+_ROLLED: dict[str, Any] = {"trained_on": "rollout"}
+_MESH_GRAPH_NETS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "steps": 2}
+_UNET: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 16}  # with 8 a norm takes each bias out again
 _POINTS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 8, "heads": 2, "blocks": 2}
 _TRANSOLVER: dict[str, Any] = _POINTS | {"slices": 5}
 _GNOT: dict[str, Any] = _POINTS | {"experts": 2, "layers": 1}
@@ -174,6 +197,31 @@ CASES: list[Case] = [
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "residual": True, "node_types": (0, 4)}, queries=False),
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "periodic": (True, False), "encoder_quantile": 1.0}),
     Case("pit", _PIT | {"dim": 3, "latent_mesh": (2, 3, 3), "normalize_latent": True}),
+    # a shift of all keys of a query moves no share of its attention
+    Case("upt", _UPT | {"dim": 1, "inverse_encoding": 1.0, "inverse_decoding": 0.5}),
+    Case("upt", _UPT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "memory_budget": 5000}),
+    Case("upt", _UPT | {"dim": 2, "supernodes": None, "decoder_blocks": 0}),
+    Case("upt", merged(_UPT, {"dim": 3, "supernodes": {"count": 100, "blocks": 0}})),  # all points, fewer than that
+    Case("gaot", _GAOT | {"dim": 1, "attention": "projected"}, any_time=True, stirred=True, trained={"stride": None}),
+    Case(
+        "gaot",
+        _GAOT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "scale_weights": "learned"} | _ROLLED,
+        any_time=True,
+        stirred=True,
+    ),
+    Case(
+        "gaot",
+        _GAOT | {"dim": 2, "pairs": "absolute", "answer": "state", "stride": 2} | _ROLLED,
+        any_time=True,
+        stirred=True,
+    ),
+    Case("gaot", _GAOT | {"dim": 3, "answer": "residual", "stride": None}, any_time=True, stirred=True),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "periodic": True}, queries=False),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 2, "cells": True, "node_types": (0, 4)}, queries=False),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 3, "multi_scale": True, "memory_budget": 2**10}, queries=False),
+    Case("unet", _UNET | {"dim": 1, "periodic": True}, scattered=False, queries=False),
+    Case("unet", _UNET | {"dim": 2, "periodic": (False, True), "node_types": (0, 4)}, scattered=False, queries=False),
+    Case("unet", _UNET | {"dim": 3}, scattered=False, queries=False),
     Case("galerkin", _POINTS | {"dim": 1}, queries=False),
     Case("galerkin", _POINTS | {"dim": 2, "node_types": (0, 4, 6), "expansion": 2}, queries=False),
     Case("galerkin", _POINTS | {"dim": 3, "coordinates": False}, queries=False),
@@ -211,7 +259,14 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     ),
     Case(
         "calm",
-        _FOLLOWING | {"dim": 1} | _TOLD | _LEARNT_FROM_FRAMES,
+        _CALM | {"dim": 2, "node_types": (0, 4), "integrator": "rk4", "conditioned_kernels": True} | _DETAIL | _PLACE | _TOLD,
+        any_time=True,
+        stirred=True,
+        unfelt=("norm_key.bias",),
+    ),
+    Case(
+        "calm",
+        _FOLLOWING | {"dim": 1, "conditioned_kernels": True} | _TOLD | _LEARNT_FROM_FRAMES,
         any_time=True,
         stirred=True,
         unfelt=("norm_key.bias",),
@@ -225,6 +280,11 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("oformer", _OFORMER | {"dim": 1, "layout": "bare", "attention": "fourier", "propagator_width": 6} | _TOLD),
     Case("oformer", _OFORMER | {"dim": 1, "layout": "mesh", "norm": "affine", "node_types": (0, 4)} | _TOLD, queries=False),
     Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
+    Case("upt", _UPT | {"dim": 1, "node_types": (0, 4)} | _TOLD, stirred=True),
+    Case("upt", _UPT | {"dim": 1, "supernodes": None} | _TOLD, stirred=True),
+    Case("gaot", _GAOT | {"dim": 1, "node_types": (0, 4)} | _TOLD, any_time=True, stirred=True, trained={"stride": None}),
+    Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
+    Case("unet", _UNET | {"dim": 1, "node_types": (0, 4)} | _TOLD, scattered=False, queries=False),
     Case("galerkin", _POINTS | {"dim": 1} | _TOLD, queries=False),
     Case("gnot", _GNOT | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
     Case("ono", _ONO | {"dim": 1} | _TOLD, queries=False),
@@ -236,6 +296,16 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
 
 _OF_STEADY: dict[str, Any] = {"task": "steady", "in_channels": 3, "out_channels": 2}
 STEADY: list[Case] = [
+    Case("geo_fno", _GEO_FNO | _OF_STEADY | {"dim": 2}),
+    Case("geo_fno", _GEO_FNO | _OF_STEADY | {"dim": 1, "node_types": (0, 4), "parameters": 2}),
+    Case("ffno", _FFNO_POINTS | _OF_STEADY | {"dim": 2}),
+    Case("ffno", _FFNO_POINTS | _OF_STEADY | {"dim": 3, "parameters": 2}),
+    Case("lno", _LNO | _OF_STEADY | {"dim": 2}),
+    Case("lno", _LNO | _OF_STEADY | {"dim": 2, "coordinates": False, "node_types": (0, 4), "parameters": 2}),
+    Case("oformer", _OFORMER | _OF_STEADY | {"dim": 2}),
+    Case("oformer", _OFORMER | _OF_STEADY | {"dim": 1, "layout": "bare", "propagator_width": 6, "parameters": 2}),
+    Case("upt", _UPT | _OF_STEADY | {"dim": 2, "supernodes": None}),
+    Case("upt", _UPT | _OF_STEADY | {"dim": 2, "node_types": (0, 4), "parameters": 2}, stirred=True),
     Case("galerkin", _POINTS | _OF_STEADY | {"dim": 2, "coordinates": False, "parameters": 2}, queries=False),
     Case("gnot", _GNOT | _OF_STEADY | {"dim": 2, "coordinates": False, "node_types": (0, 4)}),
     Case("gnot", _GNOT | _OF_STEADY | {"dim": 1, "parameters": 2}),
@@ -280,19 +350,34 @@ def shared_mesh(case: Case, batch: int = 3, seed: int = 0) -> dict[str, Any]:
     points = full_grid(case.dim, seed)
     points = random_cloud(len(points), case.dim, seed) if case.scattered else points
     values = random_cloud(batch * len(points), case.channels, seed + 7).view(batch, len(points), case.channels) - 0.5
-    return {"values": values, "points": points} | _kinds(case, (len(points),)) | conditions(case, batch, len(points), seed)
+    told = _kinds(case, (len(points),)) | _cells(case, points[None]) | conditions(case, batch, len(points), seed)
+    return {"values": values, "points": points} | told
 
 
 def own_meshes(case: Case, seed: int = 0) -> dict[str, Any]:
     """Arguments of a call in float64: two samples, each on its own points, the second one padded with NaN."""
     mask = torch.arange(30) < torch.tensor([[30], [21]])
     points = torch.stack([random_cloud(30, case.dim, seed), random_cloud(30, case.dim, seed + 1)])
+    cells = _cells(case, points, mask)
     values = random_cloud(60, case.channels, seed + 7).view(2, 30, case.channels) - 0.5
     points[~mask] = values[~mask] = float("nan")
     told = conditions(case, 2, 30, seed)
     if "features" in told:
         told["features"][~mask] = float("nan")
-    return {"values": values, "points": points, "mask": mask} | _kinds(case, (2, 30)) | told
+    return {"values": values, "points": points, "mask": mask} | _kinds(case, (2, 30)) | cells | told
+
+
+def _cells(case: Case, clouds: Tensor, mask: Tensor | None = None) -> dict[str, Tensor]:
+    """Triangles between the real points of each mesh, padded with cells of one point."""
+    if not case.config.get("cells"):
+        return {}
+    shown = [
+        cloud if mask is None else cloud[real] for cloud, real in zip(clouds, clouds if mask is None else mask, strict=True)
+    ]
+    found = [torch.from_numpy(Delaunay(cloud.numpy()).simplices).long() for cloud in shown]
+    most = max(map(len, found))
+    padded = torch.stack([torch.cat([cells, cells.new_zeros(most - len(cells), cells.shape[1])]) for cells in found])
+    return {"cells": padded if mask is not None else padded[0]}
 
 
 def _kinds(case: Case, shape: tuple[int, ...]) -> dict[str, Tensor]:

@@ -22,9 +22,24 @@ from calm_pde.train.record import read_record
 from tests.train.overfit import navier_stokes, overfitted, scattered, solved
 from tests.train.runs import single_thread
 
+OVER_POINTS = ("galerkin", "gnot", "ono", "transolver")
 PROBLEMS = {
-    kind: "cylinder_2d" if kind == "geo_fno" else "navier_stokes_2d"
-    for kind in ("calm", "fno", "geo_fno", "ffno", "oformer", "pit", "lno", "aroma", "galerkin", "gnot", "ono", "transolver")
+    kind: "cylinder_2d" if kind in ("geo_fno", "mesh_graph_nets") else "navier_stokes_2d"
+    for kind in (
+        "calm",
+        "fno",
+        "geo_fno",
+        "ffno",
+        "oformer",
+        "pit",
+        "lno",
+        "aroma",
+        "upt",
+        "mesh_graph_nets",
+        "gaot",
+        "unet",
+        *OVER_POINTS,
+    )
 }
 
 
@@ -37,7 +52,7 @@ def learned(kind: str, source: Source, folder: Path, **train: Any) -> tuple[floa
 
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_thirty_steps_lower_the_loss(kind: str, tmp_path: Path) -> None:
-    source = scattered(150, 200, 3) if kind == "geo_fno" else navier_stokes(24, 3)
+    source = scattered(150, 200, 3) if PROBLEMS[kind] == "cylinder_2d" else navier_stokes(24, 3)
     stages, quick = 2 if kind == "aroma" else 1, {"schedule": "constant", "learning_rate": 3e-3, "windows_per_trajectory": 1}
     learned(kind, source, tmp_path, epochs=30 * stages, first_length=2, **quick)
     losses = [line["loss"] for line in read_record(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
@@ -66,7 +81,7 @@ BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm
 def test_four_trajectories_are_learned_to_five_percent(kind: str, tmp_path: Path) -> None:
     """In rollouts; AROMA by its autoencoder, and its rollout is told."""
     source = navier_stokes(32, 10)
-    if kind == "geo_fno":
+    if PROBLEMS[kind] == "cylinder_2d":
         source = solved(Cylinder(points=450, frames=10))
     elif kind == "aroma":  # its mean tokens do not decode the weak first frames (docs/baselines.md)
         source = solved(NavierStokes(points=32, resolution=64, viscosity=1e-3, frames=10, time_step=0.05, first_time=11.0))

@@ -20,7 +20,7 @@ from tests.train.runs import single_thread
 KINDS = [kind for kind, config in MODELS.items() if "elasticity" in config.presets]
 SAMPLES: dict[str, dict[str, Any]] = {
     "elasticity": {"around": 24, "outward": 14},
-    "steady_airfoil": {"stride_around": 5, "stride_outward": 2},
+    "steady_airfoil": {"stride_around": 5, "stride_outward": 2, "coordinates": "index"},
 }
 """By problem, on the meshes of the small suite."""
 TAKEN = {"steady_airfoil": {"normalize_features": "point", "conditions": False}, "elasticity": {"conditions": False}}

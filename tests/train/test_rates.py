@@ -34,6 +34,16 @@ def test_one_cycle_is_pytorchs(rise: float, rise_from: float) -> None:
     assert learning_rate(3, 10, 1e-3, "constant") == 1e-3
 
 
+def test_exponential_is_pytorchs_and_ends_where_it_is_told() -> None:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-4)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.01 ** (1 / 200))
+    for step in range(201):
+        assert learning_rate(step, 200, 1e-4, "exponential", lowest=1e-6) == pytest.approx(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert learning_rate(200, 200, 1e-4, "exponential", lowest=1e-6) == pytest.approx(1e-6)
+
+
 def test_cosine_ends_where_it_is_told() -> None:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=100, eta_min=1e-5)

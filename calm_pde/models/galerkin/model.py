@@ -12,7 +12,7 @@ from calm_pde.models.galerkin.practice import PRACTICE
 from calm_pde.models.galerkin.presets import PRESETS
 from calm_pde.models.point_features import PointConfig, PointModel
 from calm_pde.models.practice import Practice
-from calm_pde.nn.point_transformer import PointTransformer, PreNormBlock
+from calm_pde.nn.linear_transformer.network import PointTransformer, PreNormBlock
 
 
 class GalerkinConfig(PointConfig):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from calm_pde.nn.linear_attention import contracted, in_heads, real, shares, together
+from calm_pde.nn.linear_transformer.attention import contracted, in_heads, real, shares, together
 from calm_pde.nn.pointwise import linear
 from calm_pde.types import Bool, Float, Tensor
 

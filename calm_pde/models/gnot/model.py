@@ -17,7 +17,7 @@ from calm_pde.models.gnot.presets import PRESETS
 from calm_pde.models.point_features import NodeTypes, PointConfig, joined, shown
 from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import STEP, Stepwise
-from calm_pde.nn.residual_mlp import ResidualMLP
+from calm_pde.nn.pointwise import ResidualMLP
 from calm_pde.types import Bool, Float, Tensor
 
 

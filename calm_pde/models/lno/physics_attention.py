@@ -6,29 +6,17 @@ Everything here that is done point by point is done chunk by chunk, so that what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from calm_pde.engine.precision import full_precision
-from calm_pde.nn.residual_mlp import ResidualMLP
+from calm_pde.nn.chunked import by_chunks
+from calm_pde.nn.pointwise import ResidualMLP
 from calm_pde.types import Bool, Float, Tensor
 
 _STEEPNESS, _DEVIATION, _SAMPLE = 4.0, 3.0, 4096  # of a spread start; docs/baselines.md has what they were chosen by
-
-
-def by_chunks(
-    function: Callable[..., Tensor], points_axis: tuple[Tensor, ...], bytes_per_point: int, budget: int
-) -> list[Tensor]:
-    """The function of each chunk of points (axis −2 of all tensors); of several, each is computed again in backward."""
-    size = max(1, budget // bytes_per_point)
-    if size >= points_axis[0].shape[-2]:
-        return [function(*points_axis)]
-    chunks = zip(*(tensor.split(size, dim=-2) for tensor in points_axis), strict=True)
-    return [checkpoint(function, *chunk, use_reentrant=False) for chunk in chunks]
 
 
 class Modes(NamedTuple):

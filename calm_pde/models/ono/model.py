@@ -18,7 +18,7 @@ from calm_pde.models.ono.practice import PRACTICE
 from calm_pde.models.ono.presets import PRESETS
 from calm_pde.models.point_features import PointConfig, PointModel
 from calm_pde.models.practice import Practice
-from calm_pde.nn.point_transformer import PreNormBlock, embedding
+from calm_pde.nn.linear_transformer.network import PreNormBlock, embedding
 from calm_pde.nn.pointwise import PointwiseMLP, small_linear
 from calm_pde.types import Bool, Float, Tensor
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import conv2d
 
 from calm_pde.engine.precision import full_precision
-from calm_pde.nn.linear_attention import real, together
+from calm_pde.nn.linear_transformer.attention import real, together
 from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import small_linear
 from calm_pde.types import Bool, Float, Tensor

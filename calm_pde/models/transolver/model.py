@@ -16,7 +16,7 @@ from calm_pde.models.transolver.grid import Layout, grid_of
 from calm_pde.models.transolver.practice import PRACTICE
 from calm_pde.models.transolver.presets import PRESETS
 from calm_pde.models.transolver.slices import Place, SliceAttention
-from calm_pde.nn.point_transformer import PointTransformer, PreNormBlock
+from calm_pde.nn.linear_transformer.network import PointTransformer, PreNormBlock
 from calm_pde.types import Bool, Float, Tensor
 
 

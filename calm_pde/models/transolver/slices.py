@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from calm_pde.models.transolver.grid import GridConvolution
-from calm_pde.nn.linear_attention import in_heads, real, together
+from calm_pde.nn.linear_transformer.attention import in_heads, real, together
 from calm_pde.nn.pointwise import linear, small_linear
 from calm_pde.types import Bool, Float, Tensor
 

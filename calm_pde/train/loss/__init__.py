@@ -12,6 +12,7 @@ from calm_pde.metrics.relative_h1 import relative_h1_loss
 from calm_pde.metrics.relative_l2 import relative_l2_loss
 from calm_pde.records.batch import Batch
 from calm_pde.train.config import TrainConfig
+from calm_pde.train.loss.mean_square import mean_square
 from calm_pde.train.loss.pairs import pairs_of
 from calm_pde.types import Bool, Float, Tensor
 
@@ -56,6 +57,18 @@ class Loss:
         predicted = predicted if known is None else torch.where(known, wanted, predicted)
         meshes = pairs_of(batch.points, batch.mask, self.periodic)
         return losses + self.gradients * relative_h1_loss(predicted, wanted, meshes, batch.mask, self.spacetime, weights)
+
+    def of_differences(
+        self,
+        predicted: Float[Tensor, "batch time point channel"],
+        wanted: Float[Tensor, "batch time point channel"],
+        deviation: Float[Tensor, "channel"],
+        batch: Batch,
+        known: Bool[Tensor, "batch time point channel"] | None = None,
+    ) -> Float[Tensor, "batch"]:
+        """Instead, the mean of ((û − u)/σ)², with σ the deviation of the differences between one frame and the next."""
+        weights = None if self.weights is None else self.weights.to(predicted)
+        return mean_square((predicted - wanted) / deviation.to(predicted), batch.mask, known, weights)
 
 
 def channel_weights(weights: Sequence[float], fields: Sequence[str]) -> Float[Tensor, "channel"] | None:

@@ -25,7 +25,7 @@ _QUANTILES = (0.05, 0.95)  # narrow and wide distances to the nearest point, sma
 _SEVERAL, _ALMOST_NOTHING = 2.0, 0.1  # times as large; of what a field comes to later
 _OF_A_RANGE = 0.02  # features whose deviation at a point is less than this share of all they do are told apart point by point
 
-Layout = Literal["alike everywhere", "grid", "mesh", "graded mesh"]
+Layout = Literal["alike everywhere", "alike in part", "grid", "mesh", "graded mesh"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class Survey:
     """A training split as the rule sees it.
 
     Args:
-        layout: `alike everywhere`: an equation without a place of its own in a periodic box, declared by a translation; a
-            `grid` that fills its box; a `mesh` or cloud; a `graded mesh`, much finer in some places than in others.
+        layout: `alike everywhere`: an equation without a place of its own in a periodic box, declared by translations along
+            all axes; `alike in part`: by fewer of them, as under a force that varies across; a `grid` that fills its box; a
+            `mesh` or cloud; a `graded mesh`, much finer in some places than in others.
         fewest, usual, most: points of a sample.
         frames: that are taken, with `stride`.
         moves: whether declared symmetries can move windows.
@@ -97,8 +98,9 @@ def survey(dataset: Dataset, keep_stride: bool = False) -> Survey:
 
 def _layout(dataset: Dataset) -> Layout:
     described = dataset.description
-    if all(described.periodic) and any(symmetry.any_multiple for symmetry in described.symmetries):
-        return "alike everywhere"
+    translations = [symmetry.shift for symmetry in described.symmetries if symmetry.any_multiple]
+    if all(described.periodic) and translations:
+        return "alike everywhere" if np.linalg.matrix_rank(translations) == described.box.dim else "alike in part"
     points = (dataset[0]["points"] if dataset.points is None else dataset.points).double().numpy()
     if len(points) < 2:
         return "mesh"

@@ -31,7 +31,7 @@ def test_a_step_has_all_transitions_of_eight_trajectories(contender, tmp_path):
     if contender.kind != "aroma":
         assert (shown, len(groups), trainer.schedule.length(span.begin)) == (TRAJECTORIES, 1, SMALL.frames)
         fed = trainer.schedule.self_fed(span.begin)
-        assert fed == (0 if contender.kind == "lno" else transitions)
+        assert fed == (0 if contender.timed.train["feeding"] == "truth" else transitions)
     elif contender.timed.stage == 0:
         assert (shown, len(groups), span.stage.frames) == (TRAJECTORIES * SMALL.frames, 1, 1)
     else:
