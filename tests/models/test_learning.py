@@ -22,9 +22,24 @@ from calm_pde.train.record import read_record
 from tests.train.overfit import navier_stokes, overfitted, scattered, solved
 from tests.train.runs import single_thread
 
+OVER_POINTS = ("galerkin", "gnot", "ono", "transolver")
 PROBLEMS = {
     kind: "cylinder_2d" if kind in ("geo_fno", "mesh_graph_nets") else "navier_stokes_2d"
-    for kind in ("calm", "fno", "geo_fno", "ffno", "oformer", "pit", "lno", "aroma", "upt", "mesh_graph_nets", "gaot", "unet")
+    for kind in (
+        "calm",
+        "fno",
+        "geo_fno",
+        "ffno",
+        "oformer",
+        "pit",
+        "lno",
+        "aroma",
+        "upt",
+        "mesh_graph_nets",
+        "gaot",
+        "unet",
+        *OVER_POINTS,
+    )
 }
 
 
