@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from calm_pde.report.page import Report, write_report
     from calm_pde.surrogate import Surrogate
     from calm_pde.surrogate.evaluate import evaluate
+    from calm_pde.surrogate.import_weights import import_weights
     from calm_pde.surrogate.predict import predict
     from calm_pde.train.fit import Run, fit
     from calm_pde.train.rule.own import recipe_for
@@ -52,6 +53,7 @@ __all__ = [
     "fit",
     "from_arrays",
     "generate",
+    "import_weights",
     "predict",
     "recipe_for",
     "write_report",
@@ -78,6 +80,7 @@ _ROOMS = {
     "fit": "train.fit",
     "from_arrays": "data.arrays",
     "generate": "data.generate",
+    "import_weights": "surrogate.import_weights",
     "predict": "surrogate.predict",
     "recipe_for": "train.rule.own",
     "write_report": "report.page",

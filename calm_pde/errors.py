@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 
@@ -58,3 +60,15 @@ class TrainingRangeWarning(UserWarning):
 
 class TrainingError(CalmError):
     """Training cannot go on; the state before it is kept."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's that led here: the one that called this package, be it as a module of torch's."""
+    frame, rooms = sys._getframe(0), []
+    while frame is not None:
+        rooms.append(frame.f_globals.get("__name__", "").partition(".")[0])
+        frame = frame.f_back
+    outside = max(place for place, room in enumerate(rooms) if room == "calm_pde") + 1
+    while outside < len(rooms) and rooms[outside] == "torch":
+        outside += 1
+    warnings.warn(message, category, stacklevel=outside + 1)

@@ -1,4 +1,4 @@
-"""How objects show themselves in a notebook."""
+"""How objects show themselves, in a terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -14,3 +14,15 @@ def html_table(title: str, rows: Mapping[str, object]) -> str:
         for name, value in told
     )
     return f'<table><caption style="text-align:left"><b>{escape(title)}</b></caption>{cells}</table>'
+
+
+def brief(record: object) -> str:
+    """A record in one line: arrays by their shapes, without what there is not."""
+    parts = [(name, value) for name, value in vars(record).items() if value is not None]
+    words = [f"{name} {_shape_or_self(value)}" for name, value in parts]
+    return f"{type(record).__name__}({', '.join(words)})"
+
+
+def _shape_or_self(value: object) -> object:
+    shape = getattr(value, "shape", None)
+    return value if shape is None else tuple(shape)

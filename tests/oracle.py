@@ -76,12 +76,17 @@ def layer(
     weighting: str = "softmax",
     external: bool = False,
     displacements: str = "absolute",
+    parameters: np.ndarray | None = None,
 ) -> np.ndarray:
-    """One cloud, one row of features: (point, in) -> (query, out)."""
+    """One cloud, one row of features: (point, in) -> (query, out). Kernels that see parameters are modulated by these too."""
     real = list(range(len(points))) if real is None else real
     distance_only = "kernel.log_temperature" in w
     mixed = {j: w["mix.weight"] @ x[j] + w["mix.bias"] for j in real}
     out_channels = len(w["bias"])
+    gain, more = 0.0, 0.0
+    if parameters is not None:
+        inner = gelu_all(w["kernel.modulator.expand.weight"] @ parameters + w["kernel.modulator.expand.bias"])
+        gain, more = np.split(w["kernel.modulator.reduce.weight"] @ inner + w["kernel.modulator.reduce.bias"], 2)
     answers = []
     for a, query in enumerate(queries):
         field = receptive_field(query, points, real, percentile, periodic)
@@ -105,7 +110,7 @@ def layer(
                 rff = fourier(seen, w["kernel.fourier.frequencies"])
                 hidden = w["kernel.hidden.weight"] @ rff + w["kernel.hidden.bias"]
                 if "kernel.scale" in w:
-                    hidden = hidden * w["kernel.scale"][a] + w["kernel.shift"][a]
+                    hidden = hidden * (1 + gain) * w["kernel.scale"][a] + w["kernel.shift"][a] + more
                 hidden = gelu_all(hidden)
                 kernel = w["kernel.filters"][-1].copy()  # the base filter
                 for h in range(len(hidden)):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import calm_pde as cp
 from calm_pde.errors import InputError
-from calm_pde.geometry import wrap
+from calm_pde.geometry import spread_out, wrap
+from tests.clouds import grid, random_cloud
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -69,3 +70,20 @@ def test_wrap_passes_gradients():
     d = torch.tensor([[0.7, 0.7]], dtype=torch.float64, requires_grad=True)
     wrap(d, (True, False)).sum().backward()
     assert torch.equal(d.grad, torch.ones(1, 2, dtype=torch.float64))  # pyright: ignore[reportArgumentType]
+
+
+def test_spread_points_are_farther_apart_than_chance():
+    points = random_cloud(500, 2)
+    chosen = points[spread_out(points, 8, (False, False))]
+    assert float((chosen[0] - 0.5).norm()) < 0.05
+    assert float(torch.pdist(chosen).min()) > 0.3
+    assert len(spread_out(points[:5], 8, (False, False)).unique()) == 5
+    assert spread_out(points[:1].repeat(4, 1), 3, (False, False)).unique().numel() == 3
+
+
+def test_spread_points_know_periodic_axes():
+    """Of two points at the two ends of a periodic axis, only one is far from the middle."""
+    points = torch.tensor([[0.5], [0.01], [0.99], [0.25]], dtype=torch.float64)
+    assert spread_out(points, 3, (False,)).tolist() == [0, 1, 2]
+    assert spread_out(points, 3, (True,)).tolist() == [0, 1, 3]
+    assert sorted(spread_out(grid(4, 2), 2, (True, True)).tolist()) == [0, 10]

@@ -27,6 +27,7 @@ def models() -> None:
 
 
 def _abilities(config: type[ModelConfig]) -> str:
-    """One line each, whatever the model declares in at least one of its presets; what it can't do is left out."""
+    """One line each: its tasks, and whatever it declares in at least one of its presets; what it can't do is left out."""
     forms = [config.preset(name).abilities for name in config.presets]
-    return "\n".join(name.replace("_", " ") for name in Abilities._fields if any(getattr(form, name) for form in forms))
+    able = [name.replace("_", " ") for name in Abilities._fields if any(getattr(form, name) for form in forms)]
+    return "\n".join([*config.tasks(), *able])

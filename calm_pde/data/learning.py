@@ -29,6 +29,7 @@ class Learning:
         self.same = True
         self.sizes: set[int] = set()
         self.changes: list[np.ndarray] = []
+        self.moving = np.zeros(len(description.fields), dtype=bool)
         self.fields = Spread(description.field_names)
 
     def add(self, index: int, trajectory: Trajectory) -> None:
@@ -42,6 +43,7 @@ class Learning:
             return
         self.fields.add(index, fields.reshape(-1, fields.shape[-1]))
         self.same = self.same and self._as_before(fields[0])
+        self.moving |= (fields != fields[:1]).any(axis=(0, 1))
         if len(fields) > 1:
             self.changes.append(np.square(np.diff(fields, axis=0)).mean(axis=(0, 1)))
 
@@ -65,6 +67,7 @@ class Learning:
         yield from _prescribed(self.description)
         if not self.description.steady and self.changes:
             yield from self._starts()
+            yield from self._still()
             yield from self._steps()
 
     def _starts(self) -> Iterator[Finding]:
@@ -81,6 +84,15 @@ class Learning:
         else:
             fix = "give what differs as parameters, signals or features"
             yield Finding("doubtful", "frame 0", f"{text}, and nothing else tells a model which one it is to answer; {fix}")
+
+    def _still(self) -> Iterator[Finding]:
+        """Fields that are what they were at the start, in every trajectory: known beforehand, so nothing to predict."""
+        given = {known.field for known in self.description.prescribed if not known.node_types}
+        differ = self.fields.lowest < self.fields.highest
+        names = zip(self.description.field_names, ~self.moving & differ, strict=True)
+        for name in (name for name, still in names if still and name not in given):
+            fix = "as a feature or a parameter it is given to a model; as a field it counts in every mean error"
+            yield Finding("doubtful", f"{name} in time", f"never changes; {fix}")
 
     def _steps(self) -> Iterator[Finding]:
         """How much a field changes from frame to frame, beside how much it differs at all: the error of repeating a frame."""

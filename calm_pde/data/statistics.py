@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -95,14 +97,19 @@ def _of_parameters(table: np.ndarray, names: tuple[str, ...]) -> ParameterStatis
 
 
 def statistics(
-    dataset: Dataset, features_per_point: bool = False, zero_stays: bool = False
+    dataset: Dataset, features_per_point: bool = False, zero_stays: bool = False, also: Sequence[Dataset] = ()
 ) -> tuple[Statistics, Statistics | None]:
-    """Of the fields over samples × frames × points of a split, and of the features where there are some."""
+    """Of the fields over samples × frames × points of a split, and of the features where there are some.
+
+    Args:
+        also: other splits of the same file that count with it.
+    """
     given = tuple(field.name for field in dataset.description.features)
     fields, features = Moments(len(dataset.fields)), Moments(len(given)) if given else None
     at_points = Moments(_points(dataset) * len(given)) if features_per_point else None
-    for position, index in enumerate(dataset.indices):
-        item = dataset[Window(position, 0, dataset.num_frames)]
+    places = [(part, position, index) for part in (dataset, *also) for position, index in enumerate(part.indices)]
+    for split, position, index in places:
+        item = split[Window(position, 0, split.num_frames)]
         for name, total in (("fields", fields), ("features", features)):
             if total is not None and not total.add(item[name].numpy()):
                 raise FileError(

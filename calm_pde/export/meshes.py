@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from calm_pde.errors import FileError, InputError
+from calm_pde.errors import FileError, InputError, warn
 from calm_pde.export.cells import Unstructured, cell_type, unstructured, vertices
 from calm_pde.export.vtkhdf import read_vtkhdf
 
@@ -99,7 +99,7 @@ def read_file(path: Path) -> Any:
         raise FileError(path, f"not a readable mesh ({' '.join(reason.split())})", fix=_FIX) from error
     heard = _UNNAMED.sub("", " ".join(said.getvalue().split()))
     if "Warning" in heard:  # such as cells that it left out
-        warnings.warn(f"{path}: {heard}", UserWarning, stacklevel=4)
+        warn(f"{path}: {heard}", UserWarning)
     return found
 
 

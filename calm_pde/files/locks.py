@@ -7,12 +7,11 @@ import json
 import os
 import platform
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from calm_pde.errors import FileError
+from calm_pde.errors import FileError, warn
 
 LOCK = ".lock"
 _FAR = 2**20  # Windows lets no one read what is locked, so there a byte behind the holder's name is
@@ -55,7 +54,7 @@ def _opened(path: Path) -> int:
             os.close(handle)
             raise FileError(path.parent, problem, fix="Wait until it ends, stop it, or name another place.") from error
         except OSError as error:
-            warnings.warn(f"{path.parent}: its disk knows no locks ({error}); start no second job in it.", stacklevel=4)
+            warn(f"{path.parent}: its disk knows no locks ({error}); start no second job in it.")
             return handle
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):

@@ -29,6 +29,7 @@ class Gathering:
         self._metrics = {RelativeL2.name: self._paper} | others
         self._padding = padding
         self._zeros: list[Tensor] = []
+        self._predicted: list[Tensor] = []
 
     def add(self, prediction: Tensor, target: Tensor, mask: Tensor | None, given: Tensor | None = None) -> None:
         """One more batch; what was `given` (batch, time, point, channel) counts as no prediction."""
@@ -37,7 +38,8 @@ class Gathering:
         if self._padding is not None:
             both = (_padded(values, mask, *self._padding) for values in (compared.prediction, compared.target))
             published = Compared(*both)
-        self._zeros.append((published.target == 0).all(dim=2))
+        self._predicted.append(_predicted(target, mask, given))
+        self._zeros.append((published.target == 0).all(dim=2) & self._predicted[-1])
         for metric in self._metrics.values():
             metric.add(published if metric.published_padding else compared)
 
@@ -47,13 +49,11 @@ class Gathering:
 
     def scores(self, fields: Sequence[Field]) -> dict[str, Any]:
         """The content of `Scores`."""
-        zeros = torch.cat(self._zeros).sum(dim=(0, 1)).tolist()
-        told = [
-            FieldErrors.model_validate(
-                {"name": field.name, "unit": field.unit, "zero_frames": zeros[place]} | self._of_field(place)
-            )
-            for place, field in enumerate(fields)
-        ]
+        zeros, predicted = (torch.cat(found).sum(dim=(0, 1)).tolist() for found in (self._zeros, self._predicted))
+        told = []
+        for place, field in enumerate(fields):
+            about = {"name": field.name, "unit": field.unit, "zero_frames": zeros[place], "given": not predicted[place]}
+            told.append(FieldErrors.model_validate(about | self._of_field(place)))
         overall = {name: metric.of_all() for name, metric in self._metrics.items() if metric.overall}
         return overall | {"fields": tuple(told)}
 
@@ -68,6 +68,13 @@ def _compared(prediction: Tensor, target: Tensor, mask: Tensor | None, given: Te
         if hidden is not None:
             prediction, target = prediction.masked_fill(hidden, 0.0), target.masked_fill(hidden, 0.0)
     return Compared(prediction, target, mask, given)
+
+
+def _predicted(target: Tensor, mask: Tensor | None, given: Tensor | None) -> Tensor:
+    """(batch, time, channel): whether a frame of a field is predicted anywhere."""
+    if given is None:
+        return torch.ones_like(target[:, :, 0], dtype=torch.bool)
+    return ~(given if mask is None else given | ~mask[:, None, :, None]).all(dim=2)
 
 
 def _padded(values: Tensor, mask: Tensor | None, mean: Tensor, most: int) -> Tensor:

@@ -38,6 +38,8 @@ class FieldErrors(_Measured):
     """The relative L2 of each frame."""
     zero_frames: int = 0
     """Frames, of all samples, whose truth is exactly zero: they have no relative error, and its means leave them out."""
+    given: bool = False
+    """Whether it is prescribed at all points: nothing of it is predicted, so it has no errors."""
 
     def curve(self, metric: type[Metric]) -> tuple[Spread, ...]:
         """A metric that is `per_frame` in each frame."""
@@ -106,6 +108,12 @@ class Evaluation(Scores):
     conserved: tuple[Drift, ...]
     timing: Timing
 
+    @property
+    def predicted(self) -> list[tuple[FieldErrors, FieldErrors]]:
+        """Of each field that is not given: our errors, and those of the trivial predictor."""
+        pairs = zip(self.fields, self.baseline.fields, strict=True)
+        return [(ours, theirs) for ours, theirs in pairs if not ours.given]
+
     def __repr__(self) -> str:
         ours, theirs = self.relative_l2, self.baseline.relative_l2
         diverged = f"; {self.diverged} diverged" if self.diverged else ""
@@ -130,8 +138,8 @@ def table(evaluation: Evaluation) -> Table:
     for name in ("field", *(metric.heading() for metric in columns), baseline.kind):
         shown.add_column(name, justify="left" if name == "field" else "right", no_wrap=name != "field")
     for ours, other in zip(evaluation.fields, baseline.fields, strict=True):
-        numbers = [_narrow(ours.of(metric)) for metric in columns]
-        shown.add_row(named(ours).replace("[", r"\["), *numbers, _narrow(other.relative_l2))
+        numbers = [*(_narrow(ours.of(metric)) for metric in columns), _narrow(other.relative_l2)]
+        shown.add_row(named(ours).replace("[", r"\["), *(["given"] if ours.given else numbers))
     shown.add_section()
     shown.add_row("all", *(_narrow(evaluation.of(metric)) for metric in columns), _narrow(baseline.relative_l2))
     lines = [f"{timing.seconds:.3g} s per trajectory in batches of {timing.batch_size} on {timing.device}"]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from pathlib import Path
-
 import torch
 
 from calm_pde.engine.receptive_fields import Neighbors
-from calm_pde.errors import InputError, OutsideBoxWarning
+from calm_pde.errors import InputError, OutsideBoxWarning, warn
 from calm_pde.types import Tensor
 
 
@@ -153,21 +149,11 @@ def warn_outside_box(
     count = int(outside.sum())
     if count:
         seen.add(name)
-        warnings.warn(
+        warn(
             f"{name}: {count} of {outside.numel()} lie outside the unit box on a non-periodic axis; the model extrapolates "
             "there. Map physical coordinates with Box.to_unit first, or widen the box. (Said once.)",
             OutsideBoxWarning,
-            stacklevel=_caller_level(),
         )
-
-
-def _caller_level() -> int:
-    """The stack level, seen from the function that warns, of the first frame outside this package and torch."""
-    inside = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _floating(name: str, value: object, dtype: torch.dtype) -> Tensor:

@@ -24,7 +24,7 @@ _BEYOND = 1e-3  # frames that rounding may put a time behind the last knot
 
 
 class Course(Protocol):
-    """c(t) of each sample."""
+    """c(t) of each sample, at any time: beyond the last knot it stays what it was there."""
 
     def at(self, times: Float[Tensor, "time"]) -> Float[Tensor, "batch time signal"]: ...
 
@@ -40,26 +40,32 @@ class Known(NamedTuple):
         return cls(given.parameters, given.course)
 
     def at(self, times: Sequence[float]) -> Float[Tensor, "batch time condition"]:
-        """Parameters ‖ c(t)."""
+        """Parameters ‖ c(t) ‖ c(t + 1): a step from t is told where the signals are, and where they will be a frame later."""
         parts = []
         if self.parameters is not None:
             parts.append(self.parameters[:, None].expand(-1, len(times), -1))
         if self.course is not None:
-            parts.append(self.course.at(torch.tensor(times, dtype=torch.float64)))
+            now = torch.tensor(times, dtype=torch.float64)
+            parts += [self.course.at(now), self.course.at(now + 1)]
         return torch.cat(parts, dim=-1)
 
 
 def check_conditions(
-    given: Inputs, config: ModelConfig, told: Sequence[str] = tuple(_SHAPES), last: float | None = None
+    given: Inputs,
+    config: ModelConfig,
+    dtype: torch.dtype,
+    told: Sequence[str] = tuple(_SHAPES),
+    last: float | None = None,
 ) -> None:
     """As many of each as the config says, finite, for each sample; signals from frame 0 to the last time that is asked.
 
     Args:
+        dtype: of the weights, which under autocast is not that of a state on its way.
         told: what this door takes of the conditions.
     """
     for name in told:
         value = getattr(given, name)
-        _check_number(name, value, getattr(config, name), given.values)
+        _check_number(name, value, getattr(config, name), given.values, dtype)
         if value is not None:
             check_finite(name, value, given.mask if name == "features" else None)
     _check_cells(given, config.cells)
@@ -71,7 +77,7 @@ def check_conditions(
         raise InputError("signal_times", expected="none without signals", got="some", fix="Give the signals too.")
 
 
-def _check_number(name: str, value: Any, count: int, values: Tensor) -> None:
+def _check_number(name: str, value: Any, count: int, values: Tensor, dtype: torch.dtype) -> None:
     if (value is None) == bool(count):
         raise InputError(
             name,
@@ -81,12 +87,12 @@ def _check_number(name: str, value: Any, count: int, values: Tensor) -> None:
         )
     if value is None:
         return
-    if not isinstance(value, Tensor) or value.dtype != values.dtype:
+    if not isinstance(value, Tensor) or value.dtype != dtype:
         raise InputError(
             name,
-            expected=f"a tensor of {values.dtype}, the type of the weights",
+            expected=f"a tensor of {dtype}, the type of the weights",
             got=f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__,
-            fix=f"Use torch.as_tensor({name}, dtype={values.dtype}).",
+            fix=f"Use torch.as_tensor({name}, dtype={dtype}).",
         )
     wanted = {"parameters": (len(values),), "signals": (len(values), max(1, *value.shape[1:2])), "features": values.shape[:2]}
     if tuple(value.shape) != (*wanted[name], count):
@@ -176,13 +182,19 @@ def check_prescribed(given: Inputs, config: ModelConfig) -> None:
 
 
 def transitions(given: Inputs, first: int, count: int) -> Float[Tensor, "batch time condition"] | None:
-    """What a model that steps frame by frame is told of each step, from t = first on: parameters ‖ c(t) ‖ c(t + 1)."""
+    """What a model that steps frame by frame is told of each step, from t = first on; None where nothing is."""
+    if given.parameters is None and given.signals is None:
+        return None
+    return Known.of(given).at([float(frame) for frame in range(first, first + count)])
+
+
+def between(given: Inputs, starts: Sequence[float], ends: Sequence[float]) -> Float[Tensor, "batch time condition"] | None:
+    """What a step from each start to its end is told, of any length: parameters ‖ c(start) ‖ c(end); None where nothing is."""
     parts, course = [], given.course
     if given.parameters is not None:
-        parts.append(given.parameters[:, None].expand(-1, count, -1))
+        parts.append(given.parameters[:, None].expand(-1, len(starts), -1))
     if course is not None:
-        known = course.at(torch.arange(first, first + count + 1, dtype=torch.float64))
-        parts += [known[:, :-1], known[:, 1:]]
+        parts += [course.at(torch.tensor(times, dtype=torch.float64)) for times in (starts, ends)]
     return torch.cat(parts, dim=-1) if parts else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, Unpack, get_args
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ Mesh = Tensor | np.ndarray | Sequence[Tensor | np.ndarray]
 
 CONDITIONS = ("features", "parameters", "signals")
 """What a configuration counts of conditions, in the order in which their channels stand behind those of a state."""
+STEP = ("parameters", "signals", "signals")
+"""What a step is told: parameters, and signals of its two frames."""
 
 _ASK_INSIDE = "Ask config.abilities.shows_inside first."
 _ASK_GATHERED = "Ask config.abilities.gathers first."
@@ -160,6 +162,7 @@ class Model(nn.Module, ABC):
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
         """The frame after each of the states (batch, time, point, channel) at frames 0, 1, …: one step each, all at once."""
+        self.require_time("following")
         raise self.refusal("following", "go from frame to frame", "Ask config.abilities.frame_to_frame first.")
 
     def training_answer(self, frames: Frames, times: Sequence[float]) -> Answer:
@@ -236,10 +239,8 @@ class Model(nn.Module, ABC):
         """Tokens and channels of one frame."""
         raise self.refusal("latent_shape", "show its tokens", _ASK_INSIDE)
 
-    def tokens(
-        self, values: Tensor, points: Tensor, node_type: Tensor | None = None, features: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Latent tokens z (batch, token, channel) of the values, and their positions (token, dim), or (batch, token, dim)."""
+    def tokens(self, start: Inputs) -> tuple[Tensor, Tensor]:
+        """Latent tokens z (batch, token, channel) of a state, and their positions (token, dim), or (batch, token, dim)."""
         raise self.refusal("tokens", "show its tokens", _ASK_INSIDE)
 
     def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:
@@ -255,6 +256,11 @@ class Model(nn.Module, ABC):
         dtype = next(self.parameters()).dtype
         check_weights(dtype, self._title, self.config.abilities.bfloat16_weights)
         return dtype
+
+    def require_time(self, asked: str) -> None:
+        """A model of steady problems refuses what has to do with time."""
+        if self.config.task == "steady":
+            raise self.refusal(asked, "go from frame to frame", "It was made for steady problems: call the model itself.")
 
     def refusal(self, argument: str, what: str, fix: str) -> InputError:
         return InputError(argument, expected=f"a model that can {what}", got=f"{self._title}, which can't", fix=fix)
@@ -305,6 +311,11 @@ class ModelConfig(Config, ABC):
             raise ConfigError(f"preset: there is no {name!r}. {suggestion(name, list(cls.presets))}")
         return cls.model_validate(merged(cls.presets[name], changes))
 
+    @classmethod
+    def tasks(cls) -> tuple[str, ...]:
+        """What a model of this kind can be told to learn."""
+        return get_args(cls.model_fields["task"].annotation)
+
     @model_serializer(mode="wrap")
     def _without_what_came_later(self, written: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         defaults = {name: type(self).model_fields[name].default for name in self.unwritten}
@@ -326,9 +337,9 @@ class ModelConfig(Config, ABC):
         return self
 
     @property
-    def conditions(self) -> int:
-        """How many numbers a step is told beside the state: parameters, and signals."""
-        return self.parameters + self.signals
+    def told_channels(self) -> int:
+        """How many numbers a step is told beside the state: parameters, and signals of its frame and the next (`STEP`)."""
+        return self.parameters + 2 * self.signals
 
     @property
     def abilities(self) -> Abilities:

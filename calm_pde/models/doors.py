@@ -100,6 +100,17 @@ def frames(num_steps: int | None, times: Sequence[float] | None) -> list[float]:
     return times
 
 
+def check_timeless(task: str, only: int, num_steps: int | None, times: Sequence[float] | None = None) -> None:
+    """A model of a task without time is asked for nothing, or for its `only` step."""
+    if times is not None or num_steps not in (None, only):
+        raise InputError(
+            "num_steps",
+            expected=f"{only} (or nothing) of a model with task={task!r}",
+            got=f"times={times}" if times is not None else str(num_steps),
+            fix="Such a model has one answer, without time.",
+        )
+
+
 def mesh_union(mesh: Mesh, dim: int) -> Float[Tensor, "point dim"]:
     """All points of one or several meshes, in unit coordinates."""
     parts = [mesh] if hasattr(mesh, "shape") else list(mesh)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field, PositiveInt, model_validator
@@ -28,6 +28,7 @@ class LatentGridConfig(StepwiseConfig):
     """What all models with a latent grid can choose.
 
     Args:
+        task: `rollout` from frame to frame, or `steady`: features to one field.
         modes: kept along each axis, in both directions.
         layers: spectral layers; the first leads from the points to the latent grid, the last one back.
         latent_size: points of the latent grid along each axis.
@@ -40,6 +41,9 @@ class LatentGridConfig(StepwiseConfig):
         paper_param_count: whether to hold the weights that the paper counts though no answer depends on them.
     """
 
+    unwritten: ClassVar[tuple[str, ...]] = (*StepwiseConfig.unwritten, "task")
+
+    task: Literal["rollout", "steady"] = "rollout"
     width: PositiveInt
     modes: PositiveInt
     layers: Annotated[int, Field(ge=2)] = 5

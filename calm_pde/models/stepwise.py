@@ -1,4 +1,7 @@
-"""Models that map one frame to the next on the same points; later frames come from feeding their answers back."""
+"""Models that map one frame to the next on the same points; later frames come from feeding their answers back.
+
+Those that can be told a steady problem map its features to its one field by the same step.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,14 @@ from calm_pde.errors import InputError
 from calm_pde.geometry import periodic_axes
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Model, ModelConfig
-from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.models.contract import STEP, Abilities, Model, ModelConfig
+from calm_pde.models.doors import check_node_type, check_state, check_timeless, frames
 from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
 _ROUNDING = 1e-5  # of a time: what a file may have done to evenly spaced ones
 
 
-STEP = ("parameters", "signals", "signals")
-"""What a step is told: parameters, and signals of its two frames."""
 BESIDE = ("features", *STEP)
 """What is told beside a state, see `beside`."""
 
@@ -30,13 +31,14 @@ BESIDE = ("features", *STEP)
 class StepwiseConfig(ModelConfig):
     """The configuration of a model whose answers are its next inputs.
 
-    One whose `step` reads `given_channels` declares in its abilities that it takes conditions.
+    One whose `step` reads `given_channels` declares in its abilities that it takes conditions; one that learns steady problems
+    too declares `task` again.
     """
 
     @model_validator(mode="after")
     def _frames_follow_frames(self) -> StepwiseConfig:
         periodic_axes(self.periodic, self.dim)
-        if self.in_channels != self.out_channels:
+        if self.task == "rollout" and self.in_channels != self.out_channels:
             raise ValueError(f"a frame follows a frame: out_channels must be {self.in_channels}, got {self.out_channels}")
         if len(set(self.node_types)) != len(self.node_types):
             raise ValueError(f"node_types must differ from one another, got {self.node_types}")
@@ -44,24 +46,20 @@ class StepwiseConfig(ModelConfig):
 
     @property
     def abilities(self) -> Abilities:
-        return Abilities(frame_to_frame=True)
+        return Abilities(frame_to_frame=self.task == "rollout")
 
     @property
     def given_channels(self) -> int:
         """What the first map reads at every point: the state, features, parameters, and signals of this frame and the next."""
         return self.in_channels + self.features + self.told_channels
 
-    @property
-    def told_channels(self) -> int:
-        """What a step is told beside the state and its points, see `transitions`."""
-        return self.parameters + 2 * self.signals
-
 
 class Stepwise(Model):
     """u(t + 1) = f(u(t) ‖ φ ‖ θ ‖ c(t) ‖ c(t + 1)), with features φ of the points, parameters θ and signals c where there are
     some; what depends on the mesh alone is computed once per call, in `geometry`.
 
-    Values that are prescribed are put into the frames that it is fed.
+    Values that are prescribed are put into the frames that it is fed. Of a steady problem u(t) are its features, and the answer
+    is f of them.
     """
 
     @abstractmethod
@@ -92,10 +90,8 @@ class Stepwise(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Tensor:
-        given, count = Inputs(values, points, mask=mask, node_type=node_type, **conditions), len(frames(num_steps, None))
+        given, count = Inputs(values, points, mask=mask, node_type=node_type, **conditions), self._count(num_steps)
         self._check(given, count)
-        if count == 0:
-            raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
         if queries is None:
             return torch.cat(self._rolled(given, count)[0], dim=1)
         check_coordinates("queries", queries, self.config.dim, values.dtype)
@@ -117,6 +113,7 @@ class Stepwise(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
+        self._require_time("rollout")
         given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
         self._check(given, max(wanted, default=0))
         first = _without(values[:, None], mask)
@@ -133,8 +130,9 @@ class Stepwise(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
+        self._require_time("following")
         given = Frames(states, points, mask, node_type, **conditions).start
-        check_conditions(given, self.config, last=float(states.shape[1]))
+        check_conditions(given, self.config, self.checked_dtype(), last=float(states.shape[1]))
         return _without(self.step(beside(states, given), self.geometry_of(given, None)), mask)
 
     def _rolled(self, given: Inputs, count: int) -> tuple[list[Tensor], list[Tensor]]:
@@ -148,11 +146,26 @@ class Stepwise(Model):
             fed.append(state)
         return rolled, fed
 
+    def _count(self, num_steps: int | None) -> int:
+        """How many steps are asked for; a steady problem has one answer, which is one step."""
+        if self.config.task == "steady":
+            check_timeless(self.config.task, 1, num_steps)
+            return 1
+        count = len(frames(num_steps, None))
+        if count == 0:
+            raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
+        return count
+
+    def _require_time(self, asked: str) -> None:
+        if self.config.task == "steady":
+            raise self.refusal(asked, "go from frame to frame", "It was made for steady problems: call the model itself.")
+
     def _check(self, given: Inputs, last: int) -> None:
         config = self.config
-        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        dtype = self.checked_dtype()
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, dtype)
         check_node_type(given.node_type, config.node_types, given.values, given.mask)
-        check_conditions(given, config, last=float(last))
+        check_conditions(given, config, dtype, last=float(last))
         check_prescribed(given, config)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import nn
 
+from calm_pde.engine.precision import full_precision
 from calm_pde.types import Float, Tensor
 
 
@@ -17,6 +20,30 @@ def linear(in_features: int, out_features: int, generator: torch.Generator | Non
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
     return layer
+
+
+def preserving(in_features: int, out_features: int, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer that keeps the variance of independent features: weights from U(−√(3/in), √(3/in))."""
+    layer = linear(in_features, out_features, generator)
+    with torch.no_grad():
+        layer.weight *= math.sqrt(3)
+    return layer
+
+
+def silent(in_features: int, out_features: int) -> nn.Linear:
+    """A linear layer that starts at zero."""
+    layer = nn.Linear(in_features, out_features, device="meta").to_empty(device="cpu")
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def perceptron(widths: Sequence[int], generator: torch.Generator | None) -> nn.Sequential:
+    """Linear layers from each width to the next, with GELU between them."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [linear(before, after, generator), nn.GELU()]
+    return nn.Sequential(*layers[:-1])
 
 
 class WeightNormLinear(nn.Module):
@@ -55,3 +82,19 @@ class PointwiseMLP(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
         return self.dropout(self.reduce(self.dropout(nn.functional.gelu(self.expand(x)))))
+
+
+class QuietMLP(nn.Module):
+    """W₂ GELU(W₁ x + b₁) + b₂ with W₂ = 0 and b₂ = 0 at first: it says nothing until it has learned to. W₁ and b₁ are drawn."""
+
+    def __init__(self, in_features: int, width: int, out_features: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.expand = linear(in_features, width, generator)
+        self.reduce = nn.Linear(width, out_features, device="meta").to_empty(device="cpu")
+        nn.init.zeros_(self.reduce.weight)
+        nn.init.zeros_(self.reduce.bias)
+
+    def said(self, x: Float[Tensor, "*axes in"]) -> Float[Tensor, "*axes out"]:
+        """In the type of the weights, under autocast too."""
+        with full_precision(x):
+            return self.reduce(nn.functional.gelu(self.expand(x.to(self.expand.weight.dtype))))

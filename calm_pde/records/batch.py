@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from calm_pde.notebook import brief
 from calm_pde.types import Bool, Float, Int, Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
     """Windows of the same length from several trajectories.
 
@@ -43,6 +44,9 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.fields)
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def to(self, device: torch.device | str) -> Batch:
         moved = {name: value.to(device) for name, value in vars(self).items() if value is not None}

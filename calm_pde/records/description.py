@@ -53,7 +53,7 @@ class Spelling(Config):
         return Description(box=box, times=times, **alike, **more)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Description:
     """Everything of a data set but its trajectories: the one record, in a data file, a data set, a surrogate and a report.
 
@@ -97,6 +97,9 @@ class Description:
     conserved: tuple[str, ...] = ()
     grid_shape: tuple[int, ...] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Description({self.name}: {'; '.join(f'{what} {words}' for what, words in self.rows.items() if words)})"
 
     def _repr_html_(self) -> str:
         return html_table(self.name or "Description", self.rows)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, TypedDict
+from dataclasses import dataclass, replace
+from typing import TypedDict
 
 import torch
 
+from calm_pde.notebook import brief
 from calm_pde.records.signals import Signals
 from calm_pde.types import Float, Tensor
 
@@ -27,14 +28,12 @@ class Conditions(Driving, total=False):
     cells: Tensor | None
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """A state on points and all that a model is told beside it; None where there is nothing of a kind, or it is not told.
-
-    It is made at the doors, which check it.
+@dataclass(frozen=True, repr=False)
+class OnPoints:
+    """Values on points and all that is told beside them; None where there is nothing of a kind, or it is not told.
 
     Args:
-        values: (batch, point, channel).
+        values: (batch, point, channel) of a state, (batch, time, point, channel) of windows; padded points hold anything.
         points: (point, dim), or (batch, point, dim) where each sample has its own mesh.
         cells: the points at the corners of each cell, (cell, corner) or (batch, cell, corner), for models that read a mesh's
             edges; a cell of one point alone has none.
@@ -43,14 +42,13 @@ class Inputs:
         features: (batch, point, feature), of each point, the same at all times.
         parameters: (batch, parameter).
         signals: (batch, knot, signal), what changes in time and is known in advance, linear between its knots.
-        signal_times: of the knots, (batch, knot) or (knot,), in frames from the state; frames 0, 1, 2, … where there are
-            signals without it. In single precision at least, whatever the type of the rest.
+        signal_times: of the knots, (batch, knot) or (knot,), in frames from the state, or from the first of the windows; frames
+            0, 1, 2, … where there are signals without it. In single precision at least, whatever the type of the rest.
         prescribed: (batch, time, point, channel), values that are known in advance, frames 1, 2, …; NaN where nothing is.
     """
 
     values: Tensor
     points: Tensor
-    cells: Tensor | None = None
     mask: Tensor | None = None
     node_type: Tensor | None = None
     features: Tensor | None = None
@@ -58,15 +56,25 @@ class Inputs:
     signals: Tensor | None = None
     signal_times: Tensor | None = None
     prescribed: Tensor | None = None
+    cells: Tensor | None = None
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     @property
     def conditions(self) -> Conditions:
         """Those that there are."""
-        return _conditions_of(self)
+        found = {name: getattr(self, name) for name in Conditions.__annotations__}
+        return Conditions(**{name: value for name, value in found.items() if value is not None})
+
+
+@dataclass(frozen=True, repr=False)
+class Inputs(OnPoints):
+    """A state, as a model is given it; made at the doors, which check it."""
 
     @property
     def driving(self) -> Driving:
-        """Those of them that change the steps of the state."""
+        """Those of the conditions that change the steps of the state."""
         return Driving(parameters=self.parameters, signals=self.signals, signal_times=self.signal_times)
 
     @property
@@ -83,25 +91,9 @@ class Inputs:
         return Signals(knots(self.signals, self.signal_times), self.signals)
 
 
-class Frames(NamedTuple):
-    """Windows of normalized values (batch, time, point, channel) on their points, and what is told beside them, as in `Inputs`,
-    in frames from their first; padded points hold anything."""
-
-    values: Tensor
-    points: Tensor
-    mask: Tensor | None = None
-    node_type: Tensor | None = None
-    features: Tensor | None = None
-    parameters: Tensor | None = None
-    signals: Tensor | None = None
-    signal_times: Tensor | None = None
-    prescribed: Tensor | None = None
-    cells: Tensor | None = None
-
-    @property
-    def conditions(self) -> Conditions:
-        """Those that there are."""
-        return _conditions_of(self)
+@dataclass(frozen=True, repr=False)
+class Frames(OnPoints):
+    """Windows of normalized values, as a model is trained on them: what it is given, and what is wanted of it."""
 
     @property
     def start(self) -> Inputs:
@@ -117,7 +109,7 @@ class Frames(NamedTuple):
             told["signal_times"] = knots(self.signals, self.signal_times) - (frame if time is None else time)
         if self.prescribed is not None:
             told["prescribed"] = self.prescribed[:, frame:]
-        return self._replace(values=self.values[:, frame:], **told)
+        return replace(self, values=self.values[:, frame:], **told)
 
     @property
     def each(self) -> Inputs:
@@ -144,11 +136,6 @@ class Frames(NamedTuple):
             signals=own(self.signals),
             signal_times=times,
         )
-
-
-def _conditions_of(told: Inputs | Frames) -> Conditions:
-    found = {name: getattr(told, name) for name in Conditions.__annotations__}
-    return Conditions(**{name: value for name, value in found.items() if value is not None})
 
 
 def knots(

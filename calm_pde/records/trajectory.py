@@ -8,13 +8,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from calm_pde.notebook import brief
 from calm_pde.records.description import Description
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trajectory:
     """One sample; mesh arrays are None where the description holds them for all.
 
@@ -38,6 +39,9 @@ class Trajectory:
     signals: np.ndarray | None = None
     signal_times: np.ndarray | None = None
     seconds: float = float("nan")
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 @dataclass(frozen=True)

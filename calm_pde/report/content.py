@@ -13,10 +13,11 @@ from calm_pde.errors import InputError
 from calm_pde.metrics import METRICS, REDUCTIONS
 from calm_pde.metrics.scores import Evaluation
 from calm_pde.models.inside import LayerKernels
+from calm_pde.report.conditions import conditions_content, conditions_table, values_content
 from calm_pde.report.findings import Findings, LayerPath, Rank, Sample
 from calm_pde.report.meshes import DrawnMesh, drawn_mesh, thinned
 from calm_pde.report.packing import packed, quantized
-from calm_pde.report.tables import conditions, facts, tables
+from calm_pde.report.tables import facts, tables
 
 LIMIT = 8_000_000  # bytes of a report whose number of samples nobody chose
 _ALWAYS = 3  # worst, median, best
@@ -71,6 +72,7 @@ def content(
         "times": findings.times.tolist(),
         "given": findings.given,
         "trained_until": findings.trained_until,
+        "conditions": conditions_content(findings),
         **shown,
         "errors": {"times": list(evaluation.times), "fields": _frame_errors(evaluation)},
         "error_map": None
@@ -80,7 +82,7 @@ def content(
         **rest,
         "sizes": _sizes(findings),
         "meshes": [mesh.content() for mesh in meshes.drawn],
-        "tables": [*tables(evaluation), *conditions(findings, chosen)],
+        "tables": [*tables(evaluation), *conditions_table(findings, chosen)],
         "config": json.dumps(_config(findings), indent=2, ensure_ascii=False),
     }
 
@@ -98,7 +100,7 @@ def _frame_errors(evaluation: Evaluation) -> list[dict[str, Any]]:
         }
         for metric in METRICS.values()
         if metric.per_frame
-        for ours, theirs in zip(evaluation.fields, evaluation.baseline.fields, strict=True)
+        for ours, theirs in evaluation.predicted
     ]
 
 
@@ -154,7 +156,7 @@ def _samples(
         before = len(meshes.drawn)
         sample = findings.sample(position, rank)
         number = meshes.of(sample)
-        entry = _sample(sample, number, meshes.drawn[number])
+        entry = _sample(sample, number, meshes.drawn[number]) | values_content(findings, sample.trajectory)
         room -= _size([entry, *(mesh.content() for mesh in meshes.drawn[before:])])
         if room < 0 and len(found) >= _ALWAYS:
             del meshes.drawn[before:]

@@ -30,7 +30,7 @@ def error_figure(evaluation: Evaluation, trained_until: float | None = None, met
         trained_until: the last time seen in training, from the initial state as the evaluation's times are.
         metric: one that is `per_frame`.
     """
-    pairs = list(zip(evaluation.fields, evaluation.baseline.fields, strict=True))
+    pairs = evaluation.predicted
     if len(evaluation.times) == 1:
         return _without_time(evaluation, metric)
     columns = min(3, len(pairs))

@@ -270,14 +270,15 @@ class Findings:
         return record, card.metrics.get("epoch", 1)
 
     def _initial(self) -> torch.nn.Module | None:
-        """The model before training, from its seed; None where a mesh prior needs training data that are gone."""
+        """The model before training, from its seed; None where there is none, or a mesh prior needs data that are gone."""
         provenance = self.surrogate.description.provenance
         try:
+            seed = provenance["seed"]
             recipe = Recipe.model_validate(provenance["recipe"])
             data = Dataset(recipe.data.file, "train", fields=self.data.fields, frame_stride=recipe.data.frame_stride)
         except (KeyError, ConfigError, FileError):
             return None
-        return initial_model(self.surrogate.model.config, data, provenance["seed"])
+        return initial_model(self.surrogate.model.config, data, seed)
 
     @cached_property
     def _median_batch(self) -> Batch:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from calm_pde.metrics import METRICS
 from calm_pde.metrics.metric import Metric
@@ -13,9 +10,7 @@ from calm_pde.metrics.scores import Evaluation, left_out, named
 from calm_pde.metrics.values import text
 from calm_pde.models import MODELS
 from calm_pde.models.size import num_parameters
-from calm_pde.report.findings import Findings, Rank
-
-_MOST_CONDITIONS = 8  # columns of a table
+from calm_pde.report.findings import Findings
 
 
 def facts(findings: Findings) -> list[list[str]]:
@@ -71,39 +66,17 @@ def tables(evaluation: Evaluation) -> list[dict[str, Any]]:
     return found
 
 
-def conditions(findings: Findings, chosen: Sequence[tuple[int, Rank | None]]) -> list[dict[str, Any]]:
-    """What each of the samples shown was told beside its first frame: its parameters, and the range of its signals."""
-    file, units = findings.data.file, findings.data.file.description.units
-    there, told = file.description.conditions, findings.surrogate.conditions
-    names = {kind: told[kind] or there[kind] for kind in ("parameters", "signals")}
-    listed = [(kind, name) for kind, found in names.items() for name in found][:_MOST_CONDITIONS]
-    rows = []
-    for position, rank in chosen if listed else ():
-        index = int(findings.data.indices[position])
-        found = file.trajectory(index, slice(0, 1))
-        row = [str(index), rank or ""]
-        for kind, name in listed:
-            values = np.atleast_2d(getattr(found, kind))[:, there[kind].index(name)]
-            row.append(f"{values[0]:.4g}" if kind == "parameters" else f"{values.min():.4g} … {values.max():.4g}")
-        rows.append(row)
-    heads = [f"{name} [{units[name]}]" if name in units else name for _, name in listed]
-    title = "Conditions of the samples" if any(told.values()) else "Conditions of the samples, which the model is not told"
-    return [{"title": title, "columns": ["trajectory", "", *heads], "rows": rows}] if rows else []
-
-
 def _errors(evaluation: Evaluation) -> dict[str, Any]:
     columns = [metric for metric in METRICS.values() if metric.drawn != "own table"]
-    rows = [[named(field), *(text(field.of(metric)) for metric in columns)] for field in evaluation.fields]
+    rows = [[named(ours), *(text(ours.of(metric)) for metric in columns)] for ours, _ in evaluation.predicted]
+    rows += [[named(field), "given", *[""] * (len(columns) - 1)] for field in evaluation.fields if field.given]
     rows.append(["all", *(text(evaluation.of(metric)) for metric in columns)])
     return {"title": "Errors", "columns": ["field", *(metric.heading() for metric in columns)], "rows": rows}
 
 
 def _predictors(evaluation: Evaluation) -> dict[str, Any]:
     baseline = evaluation.baseline
-    rows = [
-        [named(ours), text(ours.relative_l2), text(theirs.relative_l2)]
-        for ours, theirs in zip(evaluation.fields, baseline.fields, strict=True)
-    ]
+    rows = [[named(ours), text(ours.relative_l2), text(theirs.relative_l2)] for ours, theirs in evaluation.predicted]
     rows.append(["all", text(evaluation.relative_l2), text(baseline.relative_l2)])
     return {"title": f"Beside {baseline.kind}", "columns": ["field", "relative L2", baseline.kind], "rows": rows}
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from calm_pde.errors import InputError
+from calm_pde.geometry import Box, inside
 from calm_pde.records.inputs import Conditions, Inputs
-from calm_pde.report.queries import physical
 from calm_pde.surrogate.surrogate import Surrogate
 from calm_pde.types import Float, Tensor
 
@@ -62,7 +62,7 @@ def token_influence(
             fix="Take one sample of the batch, without the points that pad it.",
         )
     start = Inputs(values[None], points, node_type=translator.kinds(node_type), **(conditions or {}))
-    z, positions = model.tokens(start.values, points, start.node_type, start.features)
+    z, positions = model.tokens(start)
     if last_frame is None:
         last_frame = float(len(data.times) - 1)
     times = {"rollout": (last_frame,), "steady": (1.0,), "autoencoder": ()}[surrogate.task]
@@ -83,6 +83,12 @@ def token_influence(
     change = torch.cat(found).numpy()
     positions = positions if positions.ndim == 2 else positions[0]  # of this sample, where they follow the state
     return TokenInfluence(physical(positions, data.box), change[:, 0], change[:, 1] if surrogate.task == "rollout" else None)
+
+
+def physical(positions: Float[Tensor, "*axes dim"], box: Box) -> np.ndarray:
+    """Physical coordinates of unit ones, those on periodic axes inside the box, wherever training took them."""
+    positions = positions.detach().double().cpu()
+    return box.to_physical(inside(positions, tuple(box.periodic))).numpy()  # pyright: ignore[reportArgumentType]
 
 
 def _noise(shape: torch.Size, seed: int) -> Float[Tensor, "token channel"]:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -18,7 +17,7 @@ from calm_pde.config import suggestion
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import grouped, whole_windows
-from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.errors import FileError, InputError, TrainingRangeWarning, warn
 from calm_pde.files.folders import replace_file
 from calm_pde.geometry import tensor_grid
 from calm_pde.metrics.cell_weights import cell_weights
@@ -26,6 +25,7 @@ from calm_pde.metrics.gathering import Gathering
 from calm_pde.metrics.scores import Baseline, Drift, Evaluation, Timing
 from calm_pde.progress import barred
 from calm_pde.records.batch import Batch
+from calm_pde.surrogate.nearness import corners
 from calm_pde.surrogate.surrogate import Surrogate, surrogate_of
 from calm_pde.types import Tensor
 
@@ -183,10 +183,10 @@ def check_fits(surrogate: Surrogate, file: DataFile) -> None:
     if surrogate.takes_cells and "cells" not in file.mesh_arrays:
         raise FileError(file.path, "has no cells, and the surrogate was trained with them", fix="Choose another file.")
     if given.box != trained.box:
-        warnings.warn(
-            f"{file.path}: its box is {given.box}, and the surrogate was trained in {trained.box}, whose coordinates are used.",
+        warn(
+            f"{file.path}: its box is {corners(given.box)}, and the surrogate was trained in {corners(trained.box)}, whose "
+            "coordinates are used: it extrapolates outside, and lengths have to be in the same unit.",
             TrainingRangeWarning,
-            stacklevel=3,
         )
 
 
@@ -310,10 +310,9 @@ def check_times(surrogate: Surrogate, file: DataFile) -> None:
         raise FileError(file.path, f"the surrogate needs {wanted}, got {frames}", part="times", fix="Choose another file.")
     trained, asked = surrogate.frame_times[-1], float(file.times[-1] - file.times[0])
     if task == "rollout" and asked > trained * (1 + 1e-6) and file.fingerprint != surrogate.description.provenance.get("data"):
-        warnings.warn(
+        warn(
             f"{file.path}: its times reach {asked:g} after the first; the surrogate was trained to {trained:g}.",
             TrainingRangeWarning,
-            stacklevel=3,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
-from calm_pde.errors import InputError, OutsideBoxWarning, OutsideMeshWarning, TrainingRangeWarning
+from calm_pde.errors import InputError, OutsideBoxWarning, OutsideMeshWarning, TrainingRangeWarning, warn
 from calm_pde.geometry import Box
 
 Outside = Literal["warn", "nan", "answer"]
@@ -60,11 +60,10 @@ def far_from_mesh(points: np.ndarray, queries: np.ndarray, box: Box, outside: st
         pairs = zip(*(array if array.ndim == 3 else [array] * count for array in (points, queries)), strict=True)
         far = np.stack([far_queries(cloud, asked, box) for cloud, asked in pairs])
     if outside == "warn" and far.any():
-        warnings.warn(
+        warn(
             f"queries: {int(far.sum()):,} of {far.size:,} lie far from every point of the mesh, in a hole or outside, where "
-            "answers mean nothing. outside='nan' hides them, outside='answer' keeps quiet.",
+            "answers mean nothing. In solve, outside='nan' hides them, and outside='answer' keeps quiet.",
             OutsideMeshWarning,
-            stacklevel=4,
         )
     return far
 
@@ -84,24 +83,27 @@ def warn_outside(name: str, places: np.ndarray, unit: np.ndarray, box: Box) -> N
     if outside.any():
         rows = places.reshape(-1, places.shape[-1])
         reach = f"{_place(rows.min(axis=0))} to {_place(rows.max(axis=0))}"
-        trained = f"{_place(box.lower)} to {_place(box.upper)}"
-        warnings.warn(
+        warn(
             f"{name}: {int(outside.sum()):,} of {outside.size:,} lie outside the box of the training; they reach from {reach}, "
-            f"the box from {trained}. Give physical coordinates in the unit of the training data: the surrogate extrapolates "
-            "there.",
+            f"the box from {corners(box)}. Give physical coordinates in the unit of the training data: the surrogate "
+            "extrapolates there.",
             OutsideBoxWarning,
-            stacklevel=4,
         )
 
 
 def warn_few(count: int, fewest: int) -> None:
     """Say that a mesh is much coarser than all of the training."""
     if 2 * count < fewest:
-        warnings.warn(
-            f"points: {count:,}, where the surrogate was trained on at least {fewest:,}; it sees less of a state on so few.",
+        warn(
+            f"points: {count:,}, where the surrogate was trained on at least {fewest:,}; it sees less of a state on so few. "
+            "Give the state on a finer mesh; for answers at few points name them as queries.",
             TrainingRangeWarning,
-            stacklevel=4,
         )
+
+
+def corners(box: Box) -> str:
+    """Where it lies, in words."""
+    return f"{_place(box.lower)} to {_place(box.upper)}"
 
 
 def _place(corner: Any) -> str:

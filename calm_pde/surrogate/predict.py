@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calm_pde.data.readers.condition_forms import at_common_knots
+from calm_pde.data.storage import DataFile
 from calm_pde.data.writing import write
 from calm_pde.errors import InputError
 from calm_pde.export import ENDINGS, layers_path, sample_geometry, sample_paths, write_layers, write_sample
@@ -34,7 +35,7 @@ _MESH = ("points", "cells", "node_type")
 @barred("predict")
 def predict(
     run: Surrogate | str | os.PathLike[str],
-    input: str | os.PathLike[str],
+    input: DataFile | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
     times: Sequence[float] | None = None,
@@ -69,7 +70,8 @@ def predict(
         allow_nonfinite: write answers that blew up as they are, instead of an error that says which did and when.
         parameters: {name: number} instead of those of the input, for all samples.
     """
-    surrogate, input, out = surrogate_of(run), Path(input), Path(out)
+    surrogate, out = surrogate_of(run), Path(out)
+    input = input.path if isinstance(input, DataFile) else Path(input)
     _check_ending(out)
     where = None if queries is None else _query_mesh(Path(queries), surrogate)
     starts = array_starts(input, surrogate) if input.suffix == ".npz" else file_starts(input, surrogate, split)

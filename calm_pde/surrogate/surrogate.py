@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import torch
 
 from calm_pde.data.dataset import Dataset
 from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_statistics
-from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning
-from calm_pde.files.folders import Folder, recover, write_folder
+from calm_pde.errors import ConfigError, DivergedError, FileError, InputError, TrainingRangeWarning, warn
+from calm_pde.files.folders import MANIFEST, Folder, recover, write_folder
 from calm_pde.geometry import Box
 from calm_pde.models import MODELS, OURS, Model, ModelConfig
 from calm_pde.models.size import num_parameters
@@ -202,6 +201,9 @@ class Surrogate:
             path = inner
         if not path.is_dir():
             raise FileError(path, "there is no such folder", fix="Give a run folder, or the surrogate folder in it.")
+        if not any((path / name).exists() for name in (MANIFEST, "surrogate.json")):
+            fix = "A run has one from its first validated epoch on; one that stopped before goes on with the same `calm train`."
+            raise FileError(path, "holds no surrogate", fix=fix)
         folder = Folder(path)
         try:
             card = Card.model_validate(folder.document("surrogate"))
@@ -219,10 +221,11 @@ class Surrogate:
     def rollout(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
         """All frames of each window in physical units, the given one as the model sees it."""
         given = self.translator.inputs(batch, self.dtype)
-        if self.task == "rollout":
-            out = self.model.rollout(given.values, given.points, batch.times[1:].tolist(), **given.told)
-        else:
-            out = self.model(given.values, given.points, **given.told)
+        with said_already():
+            if self.task == "rollout":
+                out = self.model.rollout(given.values, given.points, batch.times[1:].tolist(), **given.told)
+            else:
+                out = self.model(given.values, given.points, **given.told)
         return self.translator.with_given(self.translator.physical(out), batch)
 
     def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
@@ -444,11 +447,10 @@ class Surrogate:
         """Times in frames; those beyond the trained horizon are extrapolation, and said so."""
         steps, last, frame = self.in_frames(self.asked_times(times)), len(self.description.times) - 1, self.translator.spacing
         if steps and steps[-1] > last * (1 + 1e-6):
-            warnings.warn(
+            warn(
                 f"times reach {steps[-1] * frame:g}; the surrogate was trained to {last * frame:g} "
                 "after the initial state, and errors may grow beyond.",
                 TrainingRangeWarning,
-                stacklevel=3,
             )
         return steps
 
@@ -570,6 +572,9 @@ class BakedSurrogate:
         self._far = None if queries is None else surrogate._far(points, queries, outside)
         with said_already():
             self.baked = surrogate.model.bake(self._cloud, asked, node_type=surrogate.translator.kinds(self._codes))
+
+    def __repr__(self) -> str:
+        return f"BakedSurrogate({self.surrogate!r} on points {self.points.shape})"
 
     def solve(
         self,

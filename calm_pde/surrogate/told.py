@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from calm_pde.config import suggestion
 from calm_pde.data.readers.condition_forms import at_common_knots
 from calm_pde.data.statistics import ParameterStatistics, Statistics
-from calm_pde.errors import InputError, TrainingRangeWarning
+from calm_pde.errors import InputError, TrainingRangeWarning, warn
 from calm_pde.records.arrays import check_plain, check_undifferentiated, finite_numbers
 from calm_pde.records.description import Description
 from calm_pde.surrogate.translator import Translator
@@ -20,6 +19,7 @@ from calm_pde.surrogate.translator import Translator
 _SLACK = 0.05  # of the training range: how far a value may leave it without a warning
 _ROUNDING = 1e-6  # of a value: what float32 may have done to one that is constant
 _LATE = 1e-6  # of a frame: what rounding may put behind the last knot
+_ALWAYS = 1e6  # frames for which a level signal is known, so that it cuts no other one short
 
 Arrays = dict[str, np.ndarray]
 
@@ -142,8 +142,8 @@ class Door:
         own = _own_knots(given)
         knots, values = (finite_numbers(argument, part) for part in (given if own else (frames - frames[0], given)))
         if values.ndim == 0:  # level
+            knots = knots if own else np.array([0.0, max(_ALWAYS, last) * spacing])
             values = np.full(knots.shape[-1:], values)
-            knots = knots if own else knots * max(1.0, last * spacing / max(knots[-1], spacing))
         lengths = [np.atleast_1d(part).shape[-1] for part in (knots, values)]
         if knots.ndim not in (1, 2) or values.ndim not in (1, 2) or lengths[0] != lengths[1]:
             raise InputError(
@@ -259,9 +259,7 @@ def warn_of_range(kind: str, values: np.ndarray, known: Statistics | None) -> No
         told[known.names[place]] = f"{far:g}, trained on {low[place]:g} to {high[place]:g}"
     if told:
         numbers = "; ".join(f"{name} = {words}" for name, words in told.items())
-        warnings.warn(
-            f"{kind}: {', '.join(told)} leaves the range seen in training: {numbers}.", TrainingRangeWarning, stacklevel=6
-        )
+        warn(f"{kind}: {', '.join(told)} leaves the range seen in training: {numbers}.", TrainingRangeWarning)
 
 
 def _named(kind: str, given: Any) -> Mapping[str, Any]:

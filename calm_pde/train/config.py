@@ -328,6 +328,14 @@ def conditions_told(chosen: bool | tuple[str, ...], data: Description, task: str
     return {kind: sum(not named or name in named for name in there[kind]) for kind in of_task}
 
 
+def conditions_left_out(recipe: Recipe, data: Description) -> tuple[str, ...]:
+    """Names of the parameters, signals and features of a data set that a recipe keeps from its model."""
+    chosen = recipe.data.conditions
+    kept = chosen if isinstance(chosen, tuple) else ()
+    names = (name for known in data.conditions.values() for name in known)
+    return tuple(name for name in names if not chosen or (kept and name not in kept))
+
+
 def initial_model(config: ModelConfig, dataset: Dataset, seed: int) -> Model:
     """The model before training; a mesh prior draws its query points from the mesh of the first training trajectory."""
     prior = dataset.points if dataset.points is not None else dataset[0]["points"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -107,6 +108,8 @@ def fit(
             Trainer(settled(found, run, console), run, show, force=resume == "force").fit()
     finally:
         show.close()
+        with suppress(OSError):  # only of a folder in which nothing came to be
+            run.rmdir()
     return Run(run)
 
 

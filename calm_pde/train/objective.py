@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -53,7 +54,7 @@ class Objective:
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
         frames = self.surrogate.translator.frames(batch, dtype)
         if offset is not None:
-            frames = frames._replace(points=frames.points + frames.points.new_tensor(offset))
+            frames = replace(frames, points=frames.points + frames.points.new_tensor(offset))
         model, stage = self.surrogate.model, self.schedule.span(epoch).stage
         with self._autocast(frames.points.device), nullcontext() if offset is None else _shifted_on_purpose():
             if stage is not None and stage.frames is not None:
@@ -77,7 +78,7 @@ class Objective:
         surrogate, stepped = self.surrogate, self.config.feeding != "rollout"
         if surrogate.task == "steady":
             features = surrogate.translator.inputs(batch, frames.points.dtype).values
-            frames = frames._replace(values=features[:, None])
+            frames = replace(frames, values=features[:, None])
         values, times = frames.values, batch.times
         if self.config.lead_times == "all":
             return self._from_each_frame(frames, self._noisy(values[:, : max(1, len(times) - 1)], batch, epoch), times)
@@ -91,7 +92,7 @@ class Objective:
     def _rolled(self, frames: Frames, given: Tensor, times: Float[Tensor, "time"]) -> Answer:
         """One rollout from what is given at the first of the times, whose true frames come first in `frames`."""
         model, steps = self.surrogate.model, len(times) - 1
-        seen = frames._replace(values=torch.cat([given[:, None], frames.values[:, 1 : steps + 1]], dim=1))
+        seen = replace(frames, values=torch.cat([given[:, None], frames.values[:, 1 : steps + 1]], dim=1))
         answer = model.training_answer(seen, (times[1:] - times[0]).tolist())
         return answer._replace(predicted=answer.predicted[:, self._left_out :])
 

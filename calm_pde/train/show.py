@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from calm_pde.models.live_bytes import LiveBytes, process_bytes
 from calm_pde.models.size import num_parameters
 from calm_pde.progress import draws_bars
+from calm_pde.train.config import conditions_left_out
 from calm_pde.train.loggers import LOGGERS
 from calm_pde.train.loggers.logger import Logger
 from calm_pde.train.rule.procedure import fitting_batch
@@ -52,6 +53,7 @@ class Show:
         words.append(f"at most {(counted if known is None else known) / 2**20:.0f} MiB a step")
         words.append(f"about {_duration(seconds)}")
         self._say(", ".join(words))
+        self._tell_of_conditions(trainer)
         self._tell_of_few_steps(trainer)
         if trainer.processes.first:
             settings = trainer.recipe.model_dump(mode="json")
@@ -118,6 +120,15 @@ class Show:
             self._bar.refresh()  # a notebook is not shown the end otherwise
             self._bar.stop()
             self._bar = None
+
+    def _tell_of_conditions(self, trainer: Trainer) -> None:
+        """What the model is given beside a state, and what of the file it is not."""
+        told = [name for names in trainer.surrogate.conditions.values() for name in names]
+        left_out = conditions_left_out(trainer.recipe, trainer.data.file.description)
+        words = [f"told beside the state: {', '.join(told)}"] if told else []
+        words += [f"not told, by data.conditions: {', '.join(left_out)}"] if left_out else []
+        if words:
+            self._say("; ".join(words))
 
     def _tell_of_few_steps(self, trainer: Trainer) -> None:
         """An epoch of a handful of steps learns little, and is what most recipes count in."""

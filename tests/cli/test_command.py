@@ -67,6 +67,23 @@ def test_wrong_turns_get_a_hint(capsys, tmp_path, monkeypatch, arguments, word):
     assert word in capsys.readouterr().err
 
 
+def test_a_training_that_never_began_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["train", "none.h5"])
+    assert [path.name for path in tmp_path.rglob("*")] == ["runs"]
+
+
+def test_who_reads_the_output_may_leave():
+    """As `calm … | head -1` does: no traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "calm_pde", "generate", "burgers", "--help"]
+    run = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert run.stderr == ""
+
+
 def test_a_file_that_does_not_fit_the_recipe_is_named(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     main(["generate", "burgers", "--points", "64", "--frames", "3", "--duration", "0.02", "--samples", "10", "--out", "b.h5"])
@@ -103,6 +120,7 @@ def test_generate_check_and_their_exit_codes(capsys, tmp_path):
         (["generate", "burgers", "--out", "x.h5", "--points", "-3"], "points"),
         (["generate", "burgers", "--out", "x.h5", "--sample", "3"], "--samples"),
         (["convert", "pdebnch"], "Did you mean 'pdebench'?"),
+        (["convert", "vtu"], "For .vtu files say: calm convert vtk"),
         (["check", "none.h5"], "there is no such file"),
         (
             ["check", "none.h5", "--picture", "x.text"],

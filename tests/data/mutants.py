@@ -14,25 +14,17 @@ import numpy as np
 
 from calm_pde.data.storage import DataFile
 from calm_pde.errors import FileError
+from tests.damage import DAMAGES, damaged
 
-KINDS = ("truncate", "flip", "block", "zeros", "missing", "shape", "strings", "swap")
+KINDS = (*DAMAGES, "missing", "shape", "strings", "swap")
 
 
 def mutate(source: Path, target: Path, number: int) -> str:
     """Damage a copy in a way that depends on the number alone."""
     draw = np.random.default_rng(number)
     kind = KINDS[number % len(KINDS)]
-    if kind in ("truncate", "flip", "block", "zeros"):
-        raw = bytearray(source.read_bytes())
-        place = int(draw.integers(len(raw)))
-        length = min(int(draw.integers(1, 512)), len(raw) - place)
-        if kind == "truncate":
-            del raw[place:]
-        elif kind == "flip":
-            raw[place] ^= 1 << int(draw.integers(8))
-        else:
-            raw[place : place + length] = bytes(length) if kind == "zeros" else draw.bytes(length)
-        target.write_bytes(raw)
+    if kind in DAMAGES:
+        target.write_bytes(damaged(source.read_bytes(), kind, draw))
         return kind
     shutil.copy(source, target)
     with h5py.File(target, "a") as file:

@@ -87,6 +87,37 @@ def test_coarse_time_steps_are_told(tmp_path: Path) -> None:
     assert "steps" not in found(write(own_source(20, frames=1), tmp_path / "c.h5"))
 
 
+def test_what_never_changes_in_time_is_better_given(tmp_path: Path) -> None:
+    """A material that was copied into a channel; prescribed everywhere it is given already."""
+    speed = np.linspace(1, 2, 20)[:, None, None]
+    fields = np.stack([np.sin(speed * TIMES[:, None]) + 0 * POINTS[:, 0], speed + POINTS[:, 0] + 0 * TIMES[:, None]], axis=-1)
+    names = ["temperature", "conductivity"]
+    copied = found(cp.from_arrays(POINTS, fields, TIMES, out=tmp_path / "a.h5", names=names))
+    assert copied["conductivity in time"].level == "doubtful"
+    assert copied["conductivity in time"].text.startswith("never changes; as a feature or a parameter it is given to a model")
+    assert "temperature in time" not in copied
+    known = found(cp.from_arrays(POINTS, fields, TIMES, out=tmp_path / "b.h5", names=names, prescribed={"conductivity": []}))
+    assert "conductivity in time" not in known
+
+
+@pytest.mark.parametrize(
+    ("conditions", "verdict"),
+    [
+        ("false", "doubtful recipe mine.yaml: its model is not told speed, length (data.conditions)"),
+        ("[speed]", "doubtful recipe mine.yaml: its model is not told length (data.conditions)"),
+        ("true", "good     recipe mine.yaml: its model is told all conditions"),
+    ],
+)
+def test_what_a_recipe_leaves_out_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], conditions: str, verdict: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    heated(tmp_path / "a.h5", parameters={"speed": np.linspace(1, 2, 20), "length": np.linspace(1, 3, 20)})
+    (tmp_path / "mine.yaml").write_text(f"data: {{file: a.h5, conditions: {conditions}}}\n")
+    main(["check", "a.h5", "--recipe", "mine.yaml"])
+    assert verdict in capsys.readouterr().out.splitlines()
+
+
 def test_small_splits_are_told(tmp_path: Path) -> None:
     few = found(write(shared_source(10), tmp_path / "a.h5"))["split"]
     assert few.level == "doubtful"

@@ -223,7 +223,7 @@ def test_bfloat16_is_close_and_keeps_geometry_precise():
         narrow, _ = layer(x, points)
         work, *_ = layer.work(layer.neighbors(points), points, layer.where(None), 1, 25, 2)
         where = layer.where(None)
-        features = work.features(slice(0, 10), points, where, layer.kernel.geometry_parameters)
+        features = work.features(slice(0, 10), points, where, layer.kernel.geometry_parameters())
     assert narrow.dtype == torch.float32
     assert features.dtype == torch.float32
     assert 1e-5 < relative_error(narrow, precise) < 2e-2

@@ -91,7 +91,7 @@ def test_states_and_gradients_under_conditions_equal_the_formula(
 ):
     """By parameters, the values of signals, every weight, the start and the positions; without gradients the same states."""
     monkeypatch.setattr(latent_steps, "_TOGETHER", together)
-    processor, z, positions = setting(3, damping, near == "both", near, parameters + signals)
+    processor, z, positions = setting(3, damping, near == "both", near, parameters + 2 * signals)
     known, learned = told(3, parameters, signals)
     inputs, results = [z, positions, *learned, *processor.parameters()], []
     dynamics = processor.at(positions).under(known)
@@ -126,7 +126,7 @@ def test_gradients_of_what_conditions_change_equal_finite_differences(integrator
 
 def test_samples_step_under_their_own_conditions():
     """Each as it does alone, whatever the others' knots are."""
-    processor, z, positions = setting(3, conditions=3)
+    processor, z, positions = setting(3, conditions=4)
     known, _ = told(3, 2, 1)
     together = processor.at(positions).under(known).trajectory(z, [1.0, 2.5], "rk4", 1)
     for sample in range(3):

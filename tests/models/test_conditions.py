@@ -18,7 +18,7 @@ from tests.clouds import random_cloud, relative_error
 from tests.models.contract import TOLD, Case, shared_mesh
 
 every_model = pytest.mark.parametrize("case", TOLD, ids=str)
-STEPPING = [case for case in TOLD if case.name in ("fno", "ffno", "geo_fno", "lno", "pit")]
+STEPPING = [case for case in TOLD if case.name in ("fno", "ffno", "geo_fno", "lno", "pit", "gaot")]
 LNO = next(case for case in TOLD if case.name == "lno")
 CALM = next(case for case in TOLD if case.name == "calm" and case.dim == 2)
 
@@ -148,7 +148,7 @@ def test_each_frame_is_a_start_of_its_own():
     assert torch.equal(later.start.values, 2 * call["values"])
     assert torch.equal(frames.since(1, 0.5).signal_times, call["signal_times"] - 0.5)
     assert frames.since(0) is frames
-    known = frames._replace(prescribed=torch.zeros(3, 4, *call["values"].shape[1:]))
+    known = replace(frames, prescribed=torch.zeros(3, 4, *call["values"].shape[1:]))
     assert known.since(3).prescribed.shape[1] == 1
     model = CALM.build().double()
     steps = model.following(values, call["points"], None, call["node_type"], **told)
@@ -161,10 +161,12 @@ def test_each_frame_is_a_start_of_its_own():
 
 
 def test_what_is_known_of_a_time_and_of_a_step():
-    signals = Signals(torch.tensor([[0.0, 2.0]]), torch.tensor([[[0.0], [4.0]]]))
-    known = Known(torch.tensor([[7.0, 8.0]]), signals)
-    assert known.at([0.0, 0.5]).tolist() == [[[7.0, 8.0, 0.0], [7.0, 8.0, 1.0]]]
-    given = Inputs(torch.zeros(1, 3, 1), torch.zeros(3, 2), parameters=known.parameters, signals=signals.values)
+    signals = Signals(torch.tensor([[0.0, 2.0]]).double(), torch.tensor([[[0.0], [4.0]]]).double())
+    known = Known(torch.tensor([[7.0, 8.0]]).double(), signals)
+    assert known.at([0.0, 0.5, 1.8]).tolist() == [[[7.0, 8.0, 0.0, 2.0], [7.0, 8.0, 1.0, 3.0], [7.0, 8.0, 3.6, 4.0]]]
+    given = Inputs(
+        torch.zeros(1, 3, 1).double(), torch.zeros(3, 2).double(), parameters=known.parameters, signals=signals.values
+    )
     given = replace(given, signal_times=signals.times)
     assert transitions(given, 0, 2).tolist() == [[[7.0, 8.0, 0.0, 2.0], [7.0, 8.0, 2.0, 4.0]]]
     assert transitions(Inputs(given.values, given.points), 0, 2) is None

@@ -16,8 +16,7 @@ from calm_pde.report.field_figures import DrawnSample
 from calm_pde.report.figures import FigureInputs
 from calm_pde.report.findings import LayerPath, Training
 from calm_pde.report.panels import Mesh
-from calm_pde.report.queries import query_points
-from calm_pde.report.tokens import token_influence
+from calm_pde.report.tokens import physical, token_influence
 from tests.clouds import random_cloud
 from tests.report.surrogates import tiny
 
@@ -111,15 +110,11 @@ def drawing(
     thinned = slice(None, None, 1 if kind in SHAPES else 2)
     influence = token_influence(surrogate, values, points, queries=points[thinned])
     draw = np.random.default_rng(0)
-    layers = [
-        LayerPath(
-            layer.name,
-            (0, 1, 5),
-            layer.positions + np.array([0.2, 0.1, 0])[:, None, None] * draw.normal(size=layer.positions.shape),
-            False,
-        )
-        for layer in query_points(surrogate.model, card.box)
-    ]
+    layers = []
+    for layer in surrogate.model.query_points():
+        end = physical(layer.positions, card.box)
+        path = end + np.array([0.2, 0.1, 0])[:, None, None] * draw.normal(size=end.shape)
+        layers.append(LayerPath(layer.name, (0, 1, 5), path, False))
     return FigureInputs(
         samples=[shown] if kind in SHAPES else [shown, sample(kind, frames, fields, seed=1)],
         evaluation=evaluation(max(1, frames - 1), fields),

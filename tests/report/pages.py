@@ -181,6 +181,7 @@ def content(
         "times": times.tolist(),
         "given": 1 if frames > 1 else 0,
         "trained_until": float(times[frames * 2 // 3]) if frames > 1 else None,
+        "conditions": None,
         "meshes": meshes,
         "samples": [
             sample(f"trajectory {i}", ranks[i], i, clouds[i % len(clouds)][0], times, fields, i % len(clouds))
@@ -297,6 +298,30 @@ def per_sample() -> Content:
     return content([holed_mesh(12 + i, 60 + 8 * i, 0.2 + 0.15 * i) for i in range(3)], analyses=False)
 
 
+def with_conditions(result: Content) -> Content:
+    """Two parameters, of which the model is told one, two signals with knots of their own, and a wall that is given."""
+    result["conditions"] = {
+        "parameters": [
+            {"name": "conductivity", "unit": "W/(m·K)", "told": True},
+            {"name": "age", "unit": "", "told": False},
+        ],
+        "signals": [{"name": "wall", "unit": "°C", "told": True}, {"name": "level", "unit": "", "told": True}],
+        "prescribed": [{"field": "vorticity", "where": "wall"}, {"field": "pressure", "where": "all points"}],
+    }
+    last = result["times"][-1]
+    for i, each in enumerate(result["samples"]):
+        times = [-1.0, 0.0, 0.3 * last, 0.5 * last, last + 1]
+        each |= {
+            "parameters": [40.5 + i, None],
+            "signals": {"times": times, "values": [[20.0, 20.0, 80.0 + i, 80.0 + i, -10.0], [3.0] * 5]},
+        }
+    return result
+
+
+def told() -> Content:
+    return with_conditions(content([(grid_points(24, 24), grid_triangles(24, 24))], analyses=False))
+
+
 def cloud() -> Content:
     rng = np.random.default_rng(3)
     return content([(rng.random((2500, 2)), None)], frames=6, fields=1, analyses=False)
@@ -336,12 +361,14 @@ HOSTILE = [
 
 def hostile() -> Content:
     """A content in which every text is hostile."""
-    result = content([(grid_points(12, 12), grid_triangles(12, 12))], frames=3)
+    result = with_conditions(content([(grid_points(12, 12), grid_triangles(12, 12))], frames=3))
     first, second, third, fourth = HOSTILE
     result["title"] = second
     result["facts"] = [[text, text] for text in HOSTILE]
     result["headline"] |= {"metric": first, "baseline_kind": third, "split": fourth}
     result["axes"] = [first, fourth]
+    for each in (one for kind in result["conditions"].values() for one in kind):
+        each |= {name: HOSTILE[i] for i, name in enumerate(("name", "unit", "field", "where")) if name in each}
     for field, name in zip(result["fields"], (first, second), strict=True):
         field |= {"name": name, "unit": third}
     for each, name in zip(result["samples"], HOSTILE, strict=False):

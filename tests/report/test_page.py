@@ -16,10 +16,11 @@ from tests.report.browser import TWO_FRAMES, Opened, launch, open_page
 
 CONTENTS: dict[str, Callable[[], pages.Content]] = {
     name: functools.cache(getattr(pages, name))
-    for name in ("line", "grid", "holed", "crowded", "per_sample", "cloud", "space", "steady", "hostile")
+    for name in ("line", "grid", "holed", "crowded", "per_sample", "cloud", "space", "steady", "told", "hostile")
 }
 TIMED = ["line", "grid", "holed", "per_sample", "cloud", "space"]
 MARGINS = {"left": 44, "right": 8, "top": 6, "bottom": 32}  # around the drawn area of a picture in the plane
+SIDES = (("x", "width"), ("y", "height"))
 Show = Callable[..., Opened]
 
 
@@ -367,6 +368,40 @@ def test_slices_and_points_in_space(show: Show) -> None:
     assert "262,144" in page.locator("#viewer .status").text_content()
 
 
+def test_conditions_of_the_sample_follow_sample_and_time(show: Show) -> None:
+    """Numbers as they are, signals linear between their knots and cut to the frames; the marker is on the curve."""
+    opened, content = show("told"), CONTENTS["told"]()
+    page, times = opened.page, content["times"]
+    items = page.locator("#viewer .conditions dl > div")
+    names = ["conductivity", "age (not told to the model)", "wall", "level"]
+    assert page.locator("#viewer .conditions dt").all_text_contents() == names
+    assert page.locator("#viewer .conditions p").text_content() == (
+        "prescribed, not predicted: vorticity at wall; pressure at all points"
+    )
+    low = min(np.interp(times[-1], one["signals"]["times"], one["signals"]["values"][0]) for one in content["samples"])
+    for sample, frame in ((0, 0), (0, 3), (2, 3), (2, 10), (1, len(times) - 1)):
+        page.get_by_label("Sample", exact=True).select_option(index=sample)
+        slide(opened, frame)
+        opened.wait(f"s.sample === {sample} && s.frame === {frame}")
+        opened.at_rest()
+        signals = content["samples"][sample]["signals"]
+        wall = np.interp(times[frame], signals["times"], signals["values"][0])
+        shown = [node.strip().replace("−", "-") for node in items.locator("dd").all_text_contents()]
+        assert shown == [f"{40.5 + sample:g} W/(m·K)", "–", f"{wall:.4g} °C", "3"]
+        curve = items.nth(2).locator(".curve").bounding_box()
+        dot = items.nth(2).locator(".dot").bounding_box()
+        place = [(dot[x] + dot[side] / 2 - curve[x]) / curve[side] for x, side in SIDES]
+        # all samples share a scale, to 82, with 8 % of room
+        assert place == pytest.approx([frame / (len(times) - 1), 0.92 - 0.84 * (wall - low) / (82 - low)], abs=0.03)
+    points = items.nth(2).locator("polyline").get_attribute("points").split()
+    assert [float(point.split(",")[0]) for point in points] == pytest.approx([0, 0.3, 0.5, 1])
+    assert items.nth(2).locator(".curve").get_attribute("aria-label") == f"Curve of wall (°C), {wall:.4g} to 81"
+
+
+def test_without_conditions_there_is_no_place_for_them(show: Show) -> None:
+    assert show("grid").page.locator(".conditions").count() == 0
+
+
 def test_keyboard(show: Show) -> None:
     opened = show("grid")
     page = opened.page
@@ -489,6 +524,9 @@ def test_hostile_names_are_text(show: Show) -> None:
     assert page.locator("#tables td, #tables tbody th").all_text_contents() == pages.HOSTILE
     assert page.locator("#config pre").text_content() == "\n".join(pages.HOSTILE)
     assert page.locator("#viewer").get_by_label("Field").locator("option").all_text_contents() == pages.HOSTILE[:2]
+    told = page.locator("#viewer .conditions dt").all_text_contents()
+    assert told == [pages.HOSTILE[0], f"{pages.HOSTILE[0]} (not told to the model)", *[pages.HOSTILE[0]] * 2]
+    assert page.locator("#viewer .conditions dd").first.text_content() == f"40.5 {pages.HOSTILE[1]}"
     samples = page.get_by_label("Sample", exact=True).locator("option").all_text_contents()
     assert all(text.startswith(name) for text, name in zip(samples, pages.HOSTILE[:3], strict=True))
 

@@ -8,8 +8,9 @@ import torch
 
 import calm_pde as cp
 from calm_pde.errors import InputError
+from calm_pde.records.inputs import Inputs
 from calm_pde.report import tokens
-from calm_pde.report.tokens import token_influence
+from calm_pde.report.tokens import physical, token_influence
 from tests.clouds import random_cloud
 from tests.report.surrogates import tiny
 
@@ -61,7 +62,7 @@ def test_influence_where_tokens_follow_the_state():
     found = token_influence(surrogate, VALUES, points, 3.0, seed=7)
     assert found.last is not None
     np.testing.assert_allclose(found.last, direct(surrogate, VALUES, points, points, 3, 7), atol=1e-12)
-    _, positions = surrogate.model.tokens(VALUES[None], points)
+    _, positions = surrogate.model.tokens(Inputs(VALUES[None], points))
     expected = surrogate.description.box.to_physical(positions[0].detach()).numpy()
     difference = np.abs(found.positions - expected)
     assert np.minimum(difference[:, 0], np.abs(difference[:, 0] - 2)).max() < 1e-12  # one of its periodic images
@@ -105,3 +106,17 @@ def test_positions_are_physical_and_inside():
 def test_a_batch_is_refused():
     with pytest.raises(InputError, match="one sample"):
         token_influence(tiny(), VALUES[None], random_cloud(40, 2))
+
+
+def test_positions_are_physical_and_in_the_box_along_periodic_axes():
+    """Wherever training took a query point; beyond a wall it stays where it is."""
+    surrogate = tiny()
+    with torch.no_grad():
+        surrogate.model.encoder[0].queries[0] = torch.tensor([1.25, 1.5])
+    layers = surrogate.model.query_points()
+    assert [layer.name for layer in layers] == ["encoder 1", "encoder 2", "decoder 1"]
+    found = [physical(layer.positions, surrogate.card.box) for layer in layers]
+    np.testing.assert_allclose(found[0][0], [0.5, 1.5])
+    unit = surrogate.model.encoder[1].queries.detach().numpy()
+    np.testing.assert_allclose(found[1], np.stack([2 * (unit[:, 0] % 1), unit[:, 1]], axis=1))
+    assert surrogate.model.latent_shape() == (5, 6)

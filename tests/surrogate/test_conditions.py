@@ -130,3 +130,27 @@ def test_a_report_tells_the_conditions_of_its_samples(file: DataFile, run: Run) 
     assert (rank, rate) == ("worst", f"{found.parameters[0]:.4g}")
     assert wall == f"{found.signals.min():.4g} … {found.signals.max():.4g}"
     assert shown["tokens"] is not None
+    assert shown["conditions"] == {
+        "parameters": [{"name": "rate", "unit": "1/s", "told": True}],
+        "signals": [{"name": "wall", "unit": "", "told": True}],
+        "prescribed": [{"field": "temperature", "where": "wall"}],
+    }
+    for sample in shown["samples"]:
+        found = file.trajectory(int(sample["name"].split()[1]))
+        assert sample["parameters"] == pytest.approx(found.parameters)
+        assert sample["signals"]["times"] == pytest.approx(TIMES)
+        np.testing.assert_allclose(sample["signals"]["values"], np.asarray(found.signals).T, rtol=1e-6)
+
+
+def test_a_report_says_which_conditions_the_model_is_not_told(file: DataFile, tmp_path: Path) -> None:
+    """Those that it is told come first, with their own numbers."""
+    data = {"file": file.path, "conditions": ["wall"]}
+    train = {"epochs": 1, "batches_per_epoch": 1}
+    recipe = Recipe.model_validate({"name": "part", "data": data, "model": MODEL, "train": train})
+    page = content(Findings(cp.fit(recipe, tmp_path / "run").surrogate, file), samples=3)
+    assert [one["told"] for kind in ("parameters", "signals") for one in page["conditions"][kind]] == [False, True]
+    (table,) = [table for table in page["tables"] if table["title"] == "Conditions of the samples"]
+    assert table["columns"] == ["trajectory", "", "wall", "rate [1/s], not told"]
+    found = file.trajectory(int(table["rows"][0][0]))
+    assert found.parameters is not None
+    assert table["rows"][0][3] == f"{found.parameters[0]:.4g}"

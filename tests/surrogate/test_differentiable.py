@@ -206,8 +206,7 @@ def test_lists_of_tensors_lose_no_gradient(surrogate):
     levels = [torch.tensor(level, requires_grad=True) for level in (0.0, 0.1, 0.9, 0.3, -0.5)]
     told = GIVEN | {"signals": {"wall": 1.0, "pump": levels}}
     surrogate.differentiable(POINTS)(STATE, **told).sum().backward()
-    reached = [level.grad is not None and float(level.grad.abs()) > 0 for level in levels]
-    assert reached == [True, True, True, True, False]  # steps of Euler end before they read the last knot
+    assert all(level.grad is not None and float(level.grad.abs()) > 0 for level in levels)  # the last one by the step before it
 
 
 @jit_deprecated
@@ -233,7 +232,7 @@ def test_an_objective_is_minimized_by_newton():
         return module(STATE, **(GIVEN | {"parameters": {"power": power, "speed": 0.3}}))[-1, :, 0].mean()
 
     wanted = mean(torch.tensor(8.0)).detach()
-    power = torch.tensor(12.0, dtype=torch.float64, requires_grad=True)
+    power = torch.tensor(9.5, dtype=torch.float64, requires_grad=True)
     errors = []
     for _ in range(7):
         away = mean(power) - wanted

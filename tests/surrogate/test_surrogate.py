@@ -334,7 +334,7 @@ def test_folders_that_are_none_or_damaged_are_named(surrogate, tmp_path):
     with pytest.raises(FileError, match="nowhere: there is no such folder"):
         Surrogate.load(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileError, match=r"manifest\.json"):
+    with pytest.raises(FileError, match=r"empty: holds no surrogate\. A run has one from its first validated epoch on"):
         Surrogate.load(tmp_path / "empty")
     surrogate.save(tmp_path / "whole")
     for name in ("weights.safetensors", "surrogate.json"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import calm_pde as cp
 from calm_pde.cli import main
@@ -17,6 +20,7 @@ from calm_pde.data.statistics import ParameterStatistics, Statistics, condition_
 from calm_pde.data.storage import DataFile
 from calm_pde.data.windows import Window, whole_windows
 from calm_pde.errors import FileError, InputError, TrainingRangeWarning
+from calm_pde.metrics.scores import Evaluation, table
 from calm_pde.records.description import Field, Prescribed
 from calm_pde.surrogate.evaluate import evaluate, for_surrogate
 from calm_pde.surrogate.surrogate import Surrogate
@@ -34,10 +38,10 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def conditioned(**more: Any) -> Surrogate:
+def conditioned(sizes: dict[str, Any] | None = None, **more: Any) -> Surrogate:
     """Told two parameters, two signals and a feature, to which it answers."""
     found = small_surrogate(
-        told={"parameters": 2, "signals": 2, "features": 1},
+        told={"parameters": 2, "signals": 2, "features": 1} | (sizes or {}),
         parameters=("speed", "power"),
         signals=("wall", "pump"),
         units={"wall": "K"},
@@ -99,6 +103,17 @@ def test_solve_is_the_model_told_in_normalized_units(surrogate):
         "features": {"depth": -STATE[:, 0]},
     }.items():
         assert np.abs(surrogate.solve(STATE, POINTS, [0.25, 1.5], **(GIVEN | {kind: other})) - found).max() > 1e-4, kind
+
+
+@pytest.mark.filterwarnings("ignore:times reach")
+@pytest.mark.parametrize("integrator", ["heun", "rk4"])
+def test_a_time_is_answered_alike_whatever_else_is_asked(integrator):
+    """What is told of the signals goes into it as far as they are known, and not as far as is asked."""
+    asked = conditioned({"integrator": integrator})
+    told = GIVEN | {"signals": {"wall": ([0.0, 1.2, 1.6, 3.5], [0.0, 1.0, -2.0, 4.0]), "pump": 0.4}}
+    together = asked.solve(STATE, POINTS, [0.5, 1.2, 2.0, 2.3, 3.1], **told)
+    alone = [asked.solve(STATE, POINTS, [time], **told)[0] for time in (0.5, 1.2, 2.0)]
+    np.testing.assert_allclose(alone, together[:3], rtol=1e-5, atol=1e-6)
 
 
 def test_batches_and_lists_are_their_samples_alone(surrogate):
@@ -342,8 +357,18 @@ def test_prescribed_values_are_no_predictions_in_an_evaluation(tmp_path):
     still = np.mean(np.linalg.norm((start - truth)[:, fluid, 0], axis=1) / np.linalg.norm(truth[:, fluid, 0], axis=1))
     assert found.baseline.fields[0].relative_l2.mean == pytest.approx(still, rel=1e-6)
     whole = evaluate(with_walls(types=()), file)
-    assert whole.fields[0].zero_frames == 4
+    assert (whole.fields[0].given, whole.fields[1].given, found.fields[0].given) == (True, False, False)
+    assert whole.fields[0].zero_frames == 0
+    assert [ours.name for ours, _ in whole.predicted] == ["v"]
+    assert "u m s given v 0" in " ".join(re.sub(r"[^\w ]+", " ", shown_of(whole)).split())
+    assert "nan" not in shown_of(whole)
     assert whole.relative_l2.mean == pytest.approx(found.fields[1].relative_l2.mean, rel=1e-6)
+
+
+def shown_of(found: Evaluation) -> str:
+    console = Console(width=140, file=io.StringIO(), record=True)
+    console.print(table(found))
+    return console.export_text()
 
 
 def test_prescribed_values_reach_a_model_at_whole_frames(tmp_path):

@@ -106,12 +106,19 @@ def model_of_a_line(width: int = 16) -> dict[str, Any]:
     return form
 
 
-def overfitted(source: Source, form: dict[str, Any], folder: Path, **train: Any) -> tuple[float, float, float]:
-    """The first loss, the mean loss of the last epoch, and the relative L2 error on the training trajectories themselves."""
+def overfitted(
+    source: Source, form: dict[str, Any], folder: Path, taken: dict[str, Any] | None = None, **train: Any
+) -> tuple[float, float, float]:
+    """The first loss, the mean loss of the last epoch, and the relative L2 error on the training trajectories themselves.
+
+    Args:
+        taken: what else a recipe says of its data.
+    """
     write(source, folder / "a.h5").close()
     settings = {"batch_size": 4, "learning_rate": 3e-3, "validation": 0, "random_starts": False, "gradient_clip": 1.0}
     settings |= {"save_epochs": 100} | train
-    recipe = Recipe.model_validate({"name": "overfit", "data": {"file": folder / "a.h5"}, "model": form, "train": settings})
+    data = {"file": folder / "a.h5"} | (taken or {})
+    recipe = Recipe.model_validate({"name": "overfit", "data": data, "model": form, "train": settings})
     trainer = Trainer(recipe, folder / "run", Show(Console(quiet=True)))
     surrogate = Surrogate.load(trainer.fit())
     lines = read_record(folder / "run" / "metrics.jsonl")

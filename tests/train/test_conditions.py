@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,20 @@ def trainer(
 ) -> Trainer:
     changes = {"name": "told", "data": {"file": str(file), "frame_stride": 1} | (data or {}), "train": {"epochs": 4} | train}
     return runs.trainer(run, **changes, **({} if model is None else {"model": model}))
+
+
+def test_what_the_model_is_told_is_said(file: Path, tmp_path: Path) -> None:
+    """And what of the file it is not, which nobody should find out from the errors."""
+    wanted = {
+        True: "told beside the state: speed, power, wall, depth\n",
+        ("speed", "wall"): "told beside the state: speed, wall; not told, by data.conditions: power, depth\n",
+        False: "not told, by data.conditions: speed, power, wall, depth\n",
+    }
+    for number, (chosen, words) in enumerate(wanted.items()):
+        console = Console(record=True, file=io.StringIO(), width=200)
+        made = trainer(file, tmp_path / str(number), data={"conditions": chosen})
+        Show(console).begin(made)
+        assert words in console.export_text()
 
 
 def counts(trainer: Trainer) -> dict[str, int]:
@@ -106,18 +121,13 @@ def test_a_model_that_is_told_nothing_is_refused_by_name(file, monkeypatch):
         model_config(Recipe.model_validate(recipe), Dataset(file))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [None, {"kind": "lno", "width": 8, "heads": 2, "modes": 4, "blocks": 1, "projector_layers": 1}],
-    ids=["calm", "lno"],
-)
+@pytest.mark.parametrize("model", [runs.RECIPE["model"] | {"conditioned_kernels": True}, LNO], ids=["calm", "lno"])
 def test_a_run_with_conditions_goes_on_to_the_bit(file, tmp_path, model):
     """From a checkpoint in the middle of an epoch, with windows that start anywhere."""
     changes: dict[str, Any] = {"save_every": 3, "keep": 50}
-    if model is not None:
+    if model is LNO:
         changes |= {"feeding": "prefix", "frames_at_once": 2}
-    given = runs.RECIPE["model"] if model is None else model
-    one = Trainer(_recipe(file, given, changes), tmp_path / "one", QUIET)
+    one = Trainer(_recipe(file, model, changes), tmp_path / "one", QUIET)
     assert counts(one) == TOLD
     one.fit()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
@@ -127,7 +137,7 @@ def test_a_run_with_conditions_goes_on_to_the_bit(file, tmp_path, model):
         shutil.rmtree(folder)
     (tmp_path / "two" / "checkpoints" / "latest").write_text(checkpoints[middle].name)
     shutil.rmtree(tmp_path / "two" / "surrogate")
-    two = Trainer(_recipe(file, given, changes), tmp_path / "two", QUIET)
+    two = Trainer(_recipe(file, model, changes), tmp_path / "two", QUIET)
     assert 0 < two.position.step < one.position.step
     two.fit()
     runs.assert_same_run(tmp_path / "two", tmp_path / "one")

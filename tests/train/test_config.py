@@ -63,9 +63,18 @@ def test_every_problem_has_a_plus_recipe_on_the_same_data(problem: str, size: st
     settings = [{name: value for name, value in one.model.items() if name not in ("kind", "preset")} for one in (plain, plus)]
     presets = [one.model["preset"] for one in (plain, plus)]
     old, new = (MODELS["calm"].preset(name, **given) for name, given in zip(presets, settings, strict=True))
-    on_grid = problem.split("_")[0] in ("burgers", "navier", "compressible")
-    assert (old.processor.positions, new.processor.positions) == ("absolute", "relative" if on_grid else "absolute")
-    assert (old.modulation, new.modulation) == (True, not on_grid)
+    known = {"burgers": "relative", "compressible": "relative", "navier": "both"}  # under a force a place counts
+    positions = known.get(problem.split("_")[0], "absolute")
+    assert (old.processor.positions, new.processor.positions) == ("absolute", positions)
+    assert (old.modulation, new.modulation) == (True, positions == "absolute")
+
+
+def test_heat_has_a_plus_recipe_that_is_told_its_conditions() -> None:
+    plain, plus = load_recipe("heat_small"), load_recipe("heat_plus_small")
+    assert plus.data == plain.data
+    assert plain.data.conditions is True
+    assert (plain.train.optimizer, plus.train.optimizer) == ("adamw", "muon")
+    assert plus.train.augment == "symmetries"
 
 
 def test_a_recipe_may_be_like_a_shipped_one(tmp_path: Path) -> None:

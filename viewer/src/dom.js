@@ -12,6 +12,14 @@ export function h(tag, attributes = {}, ...children) {
     return node;
 }
 
+/** An element of a drawing. */
+export function svg(tag, attributes = {}, ...children) {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.append(...children);
+    return node;
+}
+
 let made = 0;
 
 /** A labelled control: `node` to place, `control` to read. */

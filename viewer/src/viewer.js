@@ -1,5 +1,6 @@
 // The viewer: which sample, field, time and picture is shown, and everything that changes it.
 import {Camera, WHOLE} from "./camera.js";
+import {Conditions} from "./conditions.js";
 import {fieldData} from "./data.js";
 import {decodeOnce, rowOf} from "./decode.js";
 import {button, choice, h, section, toggle} from "./dom.js";
@@ -28,6 +29,7 @@ export class Viewer {
             playing: (playing) => this.motion.hold(playing),
         });
         this.reading = new Reading(content.axes, timed, (index) => this.read({index, frame: this.player.frame}));
+        this.conditions = new Conditions(content);
         this.error = h("p", {class: "frame-error"});
         this.status = h("p", {class: "status", role: "status", "aria-live": "polite"});
         const stage = h("div");
@@ -38,7 +40,8 @@ export class Viewer {
             content.dim === 1 ? lines : null, this.pictures ? stage : null);
         this.node = section("viewer", "Truth, prediction and error");
         this.node.append(h("div", {class: "card"}, this.#controls(), this.region, timed ? this.player.node : null,
-            h("div", {class: "below"}, this.error, this.status), this.reading.node, h("p", {class: "hint"}, keys)));
+            h("div", {class: "below"}, this.error, this.status), this.conditions.node, this.reading.node,
+            h("p", {class: "hint"}, keys)));
         this.node.addEventListener("keydown", (event) => this.#key(event));
         this.ready = this.#load();
     }
@@ -106,6 +109,7 @@ export class Viewer {
         const moved = this.picture !== picture && this.picture;
         Object.assign(this, {data, mesh, picture, points: points.raw});
         this.reading.setCount(data.points);
+        this.conditions.show(sample, this.player.frame);
         if (moved || (this.marked && this.marked.index >= data.points)) {
             this.marked = null;
             this.reading.clear();
@@ -128,6 +132,7 @@ export class Viewer {
         const error = content.samples[state.sample].frame_errors?.[state.field]?.[frame];
         this.error.textContent = error == null ? ""
             : `${content.headline.metric} of ${field.name} ${content.times.length > 1 ? "at this time " : ""}${number(error)}`;
+        this.conditions.at(frame);
         if (this.marked) this.read({...this.marked, frame: this.player.frame});
     }
 

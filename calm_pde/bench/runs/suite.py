@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -90,6 +90,8 @@ class DataEntry(Config):
     frame_stride: PositiveInt = 1
     conditions: bool | tuple[str, ...] = False
     """What models are told of the parameters, signals and features of the file, see `DataConfig`; nothing in the paper."""
+    normalize_features: Literal["channel", "point"] = "channel"
+    """By what the features of a steady problem are normalized, see `DataConfig`."""
     metric: RankingMetric = RelativeL2.name
     """What models are compared by: one of `METRICS`; `frame` and `spacetime` (the paper's Burgers) stand for relative L2."""
     paper_unit: PositiveFloat = 1.0

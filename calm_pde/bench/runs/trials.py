@@ -195,7 +195,8 @@ def _data(name: str, entry: DataEntry, out: Path, small: bool) -> dict[str, Any]
         made = tiny(entry.problem).model_dump()
         made["problem"] |= entry.tiny
         file = out / "data" / f"{_folder_name(name)}.h5"
-        return {"file": file, "generate": made, "fields": entry.fields, "conditions": entry.conditions}
+        taken = entry.model_dump(include={"fields", "conditions", "normalize_features"})
+        return {"file": file, "generate": made, **taken}
     given = entry.model_dump(include=set(DataConfig.model_fields), exclude_unset=True)
     if entry.file is not None:
         return given | {"conditions": entry.conditions}

@@ -21,6 +21,7 @@ from calm_pde.records.symmetry import Symmetry
 from calm_pde.records.trajectory import SPLITS, Source, Split, Trajectory, generated_split
 
 _NAMES = ("points", "fields", "times", "cells", "node_type", "features", "feature_names", "parameters", "split")
+_WANTED = "There have to be points (point, dim) and fields (sample, time, point, channel)."
 _NAMED = ("parameters", "signals", "signal_times")  # each array of theirs has a name of its own: parameters/conductivity
 
 
@@ -42,7 +43,7 @@ def array_source(
     parameters: Any = None,
     parameter_names: Sequence[str] = (),
     signals: Any = None,
-    prescribed: Mapping[str, Any] | None = None,
+    prescribed: Any = None,
     conserved: Sequence[str] = (),
     symmetries: Sequence[Symmetry | dict[str, Any]] = (),
     grid_shape: Sequence[int] | None = None,
@@ -115,9 +116,7 @@ def _given_conditions(
     return told, found
 
 
-def with_names(
-    described: Description, units: Sequence[str] | Mapping[str, str], prescribed: Mapping[str, Any] | None
-) -> Description:
+def with_names(described: Description, units: Sequence[str] | Mapping[str, str], prescribed: Any) -> Description:
     """With units by name, and with what is prescribed."""
     check_names(described)
     features, conditions = (field.name for field in described.features), (*described.parameters, *described.signals)
@@ -158,8 +157,9 @@ def _parameter_names(parameters: np.ndarray | None, names: Sequence[str]) -> tup
 def _shape_of_first(fields: Any) -> tuple[int, int, int]:
     first = numeric("fields", fields[0]) if len(fields) else None
     if first is None or first.ndim != 3:
-        got = "none" if first is None else f"{first.ndim} axes per sample"
-        raise InputError("fields", expected="(sample, time, point, channel)", got=got, fix="Add the missing axes.")
+        got = "none" if first is None else f"shape {(len(fields), *first.shape)}"
+        fix = "A single field gets its axis by fields[..., None], one sample by fields[None]; the axes of a grid become one."
+        raise InputError("fields", expected="(sample, time, point, channel)", got=got, fix=fix)
     return first.shape
 
 
@@ -210,7 +210,7 @@ class Arrays(Reader):
         found: dict[str, Any] = dict(_arrays(existing(self.path)))
         for name in ("points", "fields"):
             if name not in found:
-                raise FileError(self.path, "is missing", part=f"array {name}", fix=suggestion(name, list(found)))
+                raise FileError(self.path, "is missing", part=f"array {name}", fix=_WANTED)
         periodic = self.periodic[0] if len(self.periodic) == 1 else self.periodic
         box = Box(self.lower, self.upper, periodic) if self.lower or self.upper else None
         split = found.pop("split", None)
@@ -294,7 +294,7 @@ def _arrays(path: Path) -> Iterator[tuple[str, np.ndarray | Sequence[np.ndarray]
     with path.open("rb") as raw:
         found = _loaded(path, raw, None)
         if isinstance(found, np.ndarray):
-            raise FileError(path, "a single array", fix="Put points and fields into one .npz file, or a folder of .npy files.")
+            raise FileError(path, "a single array", fix=f"Save all with np.savez, or a folder of .npy files. {_WANTED}")
         ragged, whole = "point_offsets" in found.files, {}
         for name in found.files:
             try:
@@ -308,7 +308,7 @@ def _arrays(path: Path) -> Iterator[tuple[str, np.ndarray | Sequence[np.ndarray]
 
 def _known(path: Path, name: str) -> str:
     if name not in _NAMES and name.partition("/")[0] not in (_NAMED if "/" in name else ()):
-        raise FileError(path, "is not known", part=f"array {name}", fix=suggestion(name, list(_NAMES)))
+        raise FileError(path, "is not known", part=f"array {name}", fix=f"{suggestion(name, list(_NAMES))} {_WANTED}")
     return name
 
 

@@ -111,11 +111,12 @@ def units_by_name(units: Sequence[str] | Mapping[str, str], names: Sequence[str]
     return {str(name): str(unit) for name, unit in units.items()}
 
 
-def given_prescribed(
-    prescribed: Mapping[str, Any], fields: Sequence[Field], node_types: Mapping[int, str]
-) -> tuple[Prescribed, ...]:
+def given_prescribed(prescribed: Any, fields: Sequence[Field], node_types: Mapping[int, str]) -> tuple[Prescribed, ...]:
     """{field: node types}, each by code or by name; no node types where a field is known everywhere."""
     names, found = [field.name for field in fields], []
+    if not isinstance(prescribed, Mapping):
+        fix = f"{{{names[0]!r}: []}} prescribes {names[0]} everywhere."
+        raise InputError("prescribed", expected="{field: node types}", got=type(prescribed).__name__, fix=fix)
     for name, given in prescribed.items():
         if name not in names:
             raise InputError("prescribed", expected="names of fields", got=repr(name), fix=suggestion(str(name), names))

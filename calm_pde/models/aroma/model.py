@@ -16,12 +16,12 @@ from calm_pde.models.aroma.practice import PRACTICE
 from calm_pde.models.aroma.presets import PRESETS
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Mesh, Model, ModelConfig, Reading, Stage
+from calm_pde.models.contract import STEP, Abilities, Mesh, Model, ModelConfig, Reading, Stage
 from calm_pde.models.doors import check_node_type, check_state, frames
 from calm_pde.models.draws import Draws
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import STEP, whole_frames
+from calm_pde.models.stepwise import whole_frames
 from calm_pde.records.inputs import Conditions, Driving, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
@@ -66,8 +66,7 @@ class Aroma(Model):
         self.config: AromaConfig = config
         sizes, generator = config.autoencoder, torch.Generator().manual_seed(seed)
         self.autoencoder = Autoencoder(sizes, config.dim, config.in_channels, config.features, generator)
-        told = config.parameters + 2 * config.signals
-        self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, told, generator)
+        self.dynamics = Dynamics(config.dynamics, sizes.num_tokens, sizes.latent_channels, config.told_channels, generator)
 
     def reading(self) -> dict[str, Reading]:
         return {
@@ -90,7 +89,8 @@ class Aroma(Model):
         """The mean tokens of the values (batch, point, channel), and of features of the points."""
         check_state(values, points, mask, self.config.dim, self.config.in_channels, self.checked_dtype())
         check_node_type(node_type, self.config.node_types, values, mask)
-        check_conditions(Inputs(values, points, mask=mask, features=features), self.config, ("features",))
+        given = Inputs(values, points, mask=mask, features=features)
+        check_conditions(given, self.config, self.checked_dtype(), ("features",))
         return self._encoded(values, points, mask, features)
 
     def advance(
@@ -101,9 +101,8 @@ class Aroma(Model):
     ) -> Float[Tensor, "batch time token channel"]:
         """z itself, then the tokens after each of `num_steps` frames."""
         count = len(frames(num_steps, None))
-        of_weights = z.to(self.checked_dtype())  # under autocast tokens are of another type
-        given = Inputs(of_weights, of_weights, **driving)
-        check_conditions(given, self.config, ("parameters", "signals"), float(count))
+        given = Inputs(z, z, **driving)
+        check_conditions(given, self.config, self.checked_dtype(), ("parameters", "signals"), float(count))
         return self.dynamics.trajectory(z, count, transitions(given, 0, count))
 
     def decode(

@@ -13,7 +13,7 @@ from calm_pde.engine.transforms import seen_through
 from calm_pde.errors import InputError
 from calm_pde.models.calm.baked_layer import BakedLayer
 from calm_pde.models.calm.hierarchy import Hierarchy
-from calm_pde.models.calm.layer import count_clouds, regrouped, rows_first, rows_inside
+from calm_pde.models.calm.layer import count_clouds, rows_first, rows_inside
 from calm_pde.models.conditions import Known, check_conditions, check_prescribed
 from calm_pde.models.doors import check_state, frames
 from calm_pde.records.inputs import Conditions, Inputs
@@ -40,7 +40,7 @@ class BakedCalm:
     ) -> None:
         lead = (len(points),) if points.ndim == 3 else () if mask is None else (len(mask),)
         with torch.inference_mode(False), torch.no_grad():
-            self.model = model = copy.deepcopy(model).requires_grad_(False)
+            self.model = model = copy.deepcopy(model).requires_grad_(False).eval()  # nothing is dropped
             points, queries, mask = points.clone(), _copy(queries), _copy(mask)
             self.node_type = _copy(node_type)
             self.points = points if mask is None else points.masked_fill(~mask[..., None], 0.0)
@@ -57,6 +57,9 @@ class BakedCalm:
                 self.placed = path.place(where, self.points, mask, self.node_type)[:, None]
             self.dynamics = None if model.processor is None else model.processor.at(positions)
 
+    def __repr__(self) -> str:
+        return f"BakedCalm(points {tuple(self.points.shape)}, tokens {tuple(self.encoder[-1].where.shape)})"
+
     @torch.no_grad()
     def __call__(
         self,
@@ -72,20 +75,21 @@ class BakedCalm:
         check_state(values, self.points, self.mask, config.dim, config.in_channels, self.points.dtype)
         num_steps = model.checked_steps(num_steps, times)
         visited = frames(num_steps, times)
-        check_conditions(told, config, last=max(visited, default=0.0))
+        check_conditions(told, config, self.points.dtype, last=max(visited, default=0.0))
         check_prescribed(told, config)
         x = values if self.mask is None else values.masked_fill(~self.mask[..., None], 0.0)
         features = told.features
         if features is not None and self.mask is not None:
             features = features.masked_fill(~self.mask[..., None], 0.0)
         given = model.read(replace(told, values=x, node_type=self.node_type, features=features))
-        z = _run(self.encoder, given)
+        seen_by_kernels = model.seen_by_kernels(told)
+        z = _run(self.encoder, given, seen_by_kernels)
         if self.dynamics is None:
             zs = z[:, None]
         else:
-            dynamics = self.dynamics.under(Known.of(told)) if config.conditions else self.dynamics
+            dynamics = self.dynamics.under(Known.of(told)) if config.told_channels else self.dynamics
             zs = dynamics.trajectory(z, visited, config.integrator, config.substeps)[:, 1:]
-        u = _run(self.decoder, zs)
+        u = _run(self.decoder, zs, seen_by_kernels)
         if model.detail is not None:
             seen = None if self.detail is None else _run([self.detail], given)[:, None]
             u = model.detail.joined(u, seen, self.placed)
@@ -107,10 +111,12 @@ def _baked(
     return result
 
 
-def _run(layers: list[BakedLayer], x: Float[Tensor, "*batch point in"]) -> Float[Tensor, "*batch query out"]:
+def _run(
+    layers: list[BakedLayer], x: Float[Tensor, "*batch point in"], parameters: Float[Tensor, "batch parameter"] | None = None
+) -> Float[Tensor, "*batch query out"]:
     rows = rows_inside(x, layers[0].clouds)
     for layer in layers:
-        rows = layer.convolve_rows(regrouped(rows, layer.clouds))
+        rows = layer.answered(rows, parameters)
     return rows_first(rows, x.shape[:-2]).to(x.dtype)
 
 

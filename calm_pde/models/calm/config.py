@@ -15,7 +15,7 @@ from calm_pde.models.calm.practice import PRACTICE
 from calm_pde.models.calm.presets import PRESETS
 from calm_pde.models.calm.processor.damping import Damping
 from calm_pde.models.calm.processor.processor import Positions
-from calm_pde.models.contract import Abilities, Mesh, ModelConfig
+from calm_pde.models.contract import CONDITIONS, Abilities, Mesh, ModelConfig
 from calm_pde.models.practice import Practice
 from calm_pde.nn.query_points import Spread
 
@@ -142,6 +142,8 @@ class CalmConfig(ModelConfig):
             over t ≥ 1 of ‖z_t − e(u_t)‖/‖e(u_t)‖.
         learnable_queries: False keeps the query points where they start.
         kernel, weighting, modulation: the paper's ablations, see `CalmLayer`.
+        conditioned_kernels: the modulation of the kernels of encoder and decoder sees the parameters, where there are some, see
+            `KernelModulator`; every sample then has kernels of its own, which takes memory and time.
         displacements: what the MLP kernels see, in units of the box (the paper) or of each receptive field's radius.
         memory_budget: bytes that each layer's convolution may hold beside its inputs and outputs.
     """
@@ -149,6 +151,7 @@ class CalmConfig(ModelConfig):
     title: ClassVar[str] = "CALM-PDE"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     practice: ClassVar[Practice] = PRACTICE
+    unwritten: ClassVar[tuple[str, ...]] = (*CONDITIONS, "conditioned_kernels")
 
     encoder: EncoderConfig
     decoder: DecoderConfig
@@ -163,6 +166,7 @@ class CalmConfig(ModelConfig):
     spread: Spread = "random"
     learnable_queries: bool = True
     modulation: bool = True
+    conditioned_kernels: bool = False
     weighting: Weighting = "softmax"
     kernel: Literal["mlp", "distance"] = "mlp"
     kernel_width: PositiveInt = 32
@@ -192,6 +196,11 @@ class CalmConfig(ModelConfig):
         return joining[0] if joining else 0
 
     @property
+    def seen_by_kernels(self) -> int:
+        """How many parameters kernels see."""
+        return self.parameters if self.conditioned_kernels else 0
+
+    @property
     def processor_width(self) -> int:
         return self.processor.width or 2 * self.latent_channels
 
@@ -208,6 +217,11 @@ class CalmConfig(ModelConfig):
             raise ValueError("displacements: the distance kernel sees relative distances alone; leave it out, got 'relative'")
         if self.kernel == "distance" and self.start == "unit_variance":
             raise ValueError("start: the distance kernel has no filters to scale; leave it out, got 'unit_variance'")
+        if self.conditioned_kernels and (self.kernel == "distance" or not self.modulation):
+            without = "the distance kernel has none" if self.kernel == "distance" else "modulation is False"
+            raise ValueError(
+                f"conditioned_kernels: it is the kernels' modulation that sees parameters, and {without}; leave it out"
+            )
         if self.detail is not None and self.task == "autoencoder":
             raise ValueError("detail: an autoencoder would pass its input by the bottleneck that it learns; leave detail out")
         if self.detail is not None and self.staged:

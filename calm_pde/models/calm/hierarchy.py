@@ -8,7 +8,7 @@ from typing import cast
 from torch import nn
 
 from calm_pde.engine.receptive_fields import Neighbors
-from calm_pde.models.calm.layer import CalmLayer, count_clouds, rows_first, rows_inside, without_masked
+from calm_pde.models.calm.layer import CalmLayer, rows_first, rows_inside, without_masked
 from calm_pde.types import Bool, Float, Tensor
 
 
@@ -25,10 +25,14 @@ class Hierarchy(nn.ModuleList):
         queries: Float[Tensor, "*ask query dim"] | None = None,
         mask: Bool[Tensor, "*sample point"] | None = None,
         neighbors: tuple[Neighbors | None, ...] | None = None,
+        parameters: Float[Tensor, "batch parameter"] | None = None,
     ) -> tuple[Float[Tensor, "*batch query out"], Float[Tensor, "*ask query dim"]]:
         """Features at the last layer's queries, and those queries; arguments are trusted. Rows stay inside in between.
 
         A layer whose queries follow the state finds its neighbors itself, so that its entry of `neighbors` is None.
+
+        Args:
+            parameters: what kernels see, where they see something.
         """
         lead = x.shape[:-2]
         if mask is not None:
@@ -37,9 +41,9 @@ class Hierarchy(nn.ModuleList):
         for depth, layer in enumerate(self):
             outside = queries if layer.queries is None else None
             if rows is None:
-                rows = rows_inside(x, count_clouds(lead, points, layer.where(outside), mask))
+                rows = rows_inside(x, layer.clouds(lead, points, outside, mask, parameters))
             found = None if neighbors is None else neighbors[depth]
-            rows, points = layer.answered(rows, lead, points, outside, mask, found)
+            rows, points = layer.answered(rows, lead, points, outside, mask, found, parameters)
             mask = None
         return (x if rows is None else rows_first(rows, lead).to(x.dtype)), points
 

@@ -35,7 +35,7 @@ def kernel_weights(
     """k_1o(a − α_m) of every layer at spread queries a and their neighbors α_m (paper, visualization of kernel weights).
 
     The input channel is the kernel's first, which stands behind the layer's pointwise map. Queries that follow the state are
-    taken where they rest.
+    taken where they rest, and kernels that see parameters as they are without.
 
     Args:
         points: (point, dim), the mesh of one sample in unit coordinates; the decoder's last layer is asked there too.
@@ -68,7 +68,7 @@ def _kernel(
     neighbors, _ = receptive_field(points[None], query[None, None], layer.receptive_field, layer.periodic)
     away = wrap(query - points[neighbors[0]], layer.periodic)
     valid = torch.ones_like(neighbors[0], dtype=torch.bool)
-    left = layer.kernel.geometry(away, valid, which[None], *layer.kernel.geometry_parameters)[0]
+    left = layer.kernel.geometry(away, valid, which[None], *layer.kernel.geometry_parameters())[0]
     filters = layer.kernel.filters
     weights = left[:, 0] if filters is None else left @ filters[:, 0]
     at = inside(query.double().cpu(), layer.periodic)

@@ -149,14 +149,14 @@ class CalmLayer(nn.Module):
         queries: Float[Tensor, "*ask query dim"] | None = None,
         mask: Bool[Tensor, "*sample point"] | None = None,
         neighbors: Neighbors | None = None,
+        parameters: Float[Tensor, "batch parameter"] | None = None,
     ) -> tuple[Float[Tensor, "*batch query out"], Float[Tensor, "*ask query dim"]]:
-        """`forward` behind the door: arguments are trusted."""
-        where = self.where(queries)
+        """`forward` behind the door: arguments are trusted. A kernel that sees parameters is another for each sample."""
         lead = x.shape[:-2]
-        clouds = count_clouds(lead, points, where, mask)
+        clouds = self.clouds(lead, points, queries, mask, parameters)
         if mask is not None:
             points, x = without_masked(points, x, mask)
-        y, where = self.answered(rows_inside(x, clouds), lead, points, queries, mask, neighbors)
+        y, where = self.answered(rows_inside(x, clouds), lead, points, queries, mask, neighbors, parameters)
         return rows_first(y, lead).to(x.dtype), where if lead or where.ndim == 2 else where[0]
 
     def answered(
@@ -167,15 +167,23 @@ class CalmLayer(nn.Module):
         queries: Float[Tensor, "*ask query dim"] | None = None,
         mask: Bool[Tensor, "*sample point"] | None = None,
         neighbors: Neighbors | None = None,
+        parameters: Float[Tensor, "batch parameter"] | None = None,
     ) -> tuple[Float[Tensor, "_ query _ out"], Float[Tensor, "*where query dim"]]:
         """Answers to features with the rows inside, which are grouped as they need be, and where the answers are."""
-        where = self.where(queries)
-        x = regrouped(x, count_clouds(lead, points, where, mask))
+        x = regrouped(x, self.clouds(lead, points, queries, mask, parameters))
         if self.offsets is None:
-            return self.convolve_rows(x, points, queries, mask, neighbors), where
+            return self.convolve_rows(x, points, queries, mask, neighbors, parameters=parameters), self.where(queries)
         samples = lead[0] if lead else 1
         where = self._followed(self.offsets, x, samples, points, mask)
-        return self.convolve_rows(regrouped(x, samples), points, None, mask, neighbors, where), where
+        return self.convolve_rows(regrouped(x, samples), points, None, mask, neighbors, where, parameters), where
+
+    def clouds(
+        self, lead: tuple[int, ...], points: Tensor, queries: Tensor | None, mask: Tensor | None, parameters: Tensor | None
+    ) -> int:
+        """The batch where samples differ, in their kernels or in what these are asked; else 1."""
+        if parameters is not None and self.kernel.modulator is not None:
+            return lead[0]
+        return count_clouds(lead, points, self.where(queries), mask)
 
     def _followed(
         self,
@@ -200,6 +208,7 @@ class CalmLayer(nn.Module):
         mask: Bool[Tensor, "*sample point"] | None = None,
         neighbors: Neighbors | None = None,
         moved: Float[Tensor, "cloud query dim"] | None = None,
+        parameters: Float[Tensor, "batch parameter"] | None = None,
     ) -> Float[Tensor, "cloud query row out"]:
         """`convolve` on features with the rows inside; masked points hold zeros already, and own queries may have `moved`."""
         where = self.where(queries) if moved is None else moved
@@ -218,7 +227,7 @@ class CalmLayer(nn.Module):
         else:
             x = self.mix(x)
         tail = self.mlp.weights if work.tail and self.mlp is not None else ()
-        y = convolve(work, x, points, where, filters, offset, self.bias, tail, self.kernel.geometry_parameters)
+        y = convolve(work, x, points, where, filters, offset, self.bias, tail, self.kernel.geometry_parameters(parameters))
         y = y.view(clouds, -1, rows, self.out_channels)
         if self.mlp is not None and not work.tail:
             y = self.dropout(nn.functional.gelu(y))

@@ -62,11 +62,12 @@ def predicted_peak(
     with LiveBytes() as live, torch.set_grad_enabled(training):
         encoder = _neighbors(empty.encoder, points, queries, batch)
         given = empty.read(told)
-        encoded, p = empty.encoder.convolve(given, points, None, None, encoder)
+        kernels_see = empty.seen_by_kernels(told)
+        encoded, p = empty.encoder.convolve(given, points, None, None, encoder, kernels_see)
         z = encoded[:, 0] if known else encoded
         zs = z[:, None] if empty.processor is None else empty.stepped(empty.processor, z, p, steps, Known.of(told))
         decoder = _neighbors(empty.decoder, p, queries, batch)
-        u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder)[0]
+        u = empty.decoder.convolve(zs if training else zs[:, 1:], p, queries, None, decoder, kernels_see)[0]
         if empty.detail is not None:
             start = given[:, 0] if known else given
             u = _joined(empty.detail, u, start, points, queries, node_type)

@@ -16,6 +16,7 @@ from calm_pde.models.calm.baked import BakedCalm
 from calm_pde.models.calm.config import CalmConfig, DetailConfig, EncoderConfig
 from calm_pde.models.calm.detail import DetailPath
 from calm_pde.models.calm.hierarchy import Hierarchy
+from calm_pde.models.calm.kernel import KernelModulator, MLPKernel
 from calm_pde.models.calm.kernel_weights import kernel_weights, named_layers
 from calm_pde.models.calm.layer import CalmLayer
 from calm_pde.models.calm.learning.beside import latent_errors, losses_of, part_of
@@ -24,7 +25,7 @@ from calm_pde.models.calm.memory import predicted_peak
 from calm_pde.models.calm.offsets import QueryOffsets
 from calm_pde.models.calm.own_scale import OwnScale
 from calm_pde.models.calm.place import Place
-from calm_pde.models.calm.processor.modulator import Modulator
+from calm_pde.models.calm.processor.modulator import OTHER_DRAWS, Modulator
 from calm_pde.models.calm.processor.processor import Processor
 from calm_pde.models.checks import (
     check_coordinates,
@@ -35,12 +36,12 @@ from calm_pde.models.checks import (
     warn_outside_box,
 )
 from calm_pde.models.conditions import Known, check_conditions, check_prescribed, expanded
-from calm_pde.models.contract import Answer, Mesh, Model, Reading
-from calm_pde.models.doors import check_mesh, check_node_type, check_state, frames, mesh_union
+from calm_pde.models.contract import STEP, Answer, Mesh, Model, Reading
+from calm_pde.models.doors import check_mesh, check_node_type, check_state, check_timeless, frames, mesh_union
 from calm_pde.models.draws import Draws
 from calm_pde.models.inside import LatentShape, LayerKernels, OwnQueries
 from calm_pde.models.point_features import NodeTypes
-from calm_pde.records.inputs import Conditions, Driving, Frames, Inputs
+from calm_pde.records.inputs import Conditions, Driving, Frames, Inputs, OnPoints
 from calm_pde.types import Float, Tensor
 
 
@@ -56,7 +57,7 @@ class CalmNeighbors(NamedTuple):
 class CalmPDE(Model):
     """u(t) = d(z(t), P, queries), dz/dt = ψ(z, P, c(t)), (z(0), P) = e(u(0), points) (paper, encoder, processor, decoder).
 
-    The paper has no conditions c(t), parameters and signals.
+    The paper has no conditions c(t): parameters, signals at t, and signals a frame later.
     """
 
     undecayed = ("queries", "raw_rates")  # a rate that decays to a = 0 would be 0.4 per frame
@@ -81,7 +82,7 @@ class CalmPDE(Model):
             channels = out_channels
         self.processor = None
         if config.task != "autoencoder":
-            told = (config.conditions, config.processor.blocks, config.processor_width)
+            told = (config.told_channels, config.processor.blocks, config.processor_width)
             self.processor = Processor(
                 channels,
                 config.dim,
@@ -93,7 +94,7 @@ class CalmPDE(Model):
                 fourier_std=config.processor.fourier_std,
                 positions=config.processor.positions,
                 damping=config.processor.damping,
-                modulator=Modulator(*told, seed) if config.conditions else None,
+                modulator=Modulator(*told, seed) if config.told_channels else None,
                 generator=generator,
             )
         self.decoder = Hierarchy()
@@ -106,12 +107,24 @@ class CalmPDE(Model):
             place = config.place and Place(config.place, self.periodic, bool(config.node_types), generator)
             self.detail = DetailPath(read, place, config.joined_channels, config.out_channels, generator)
         self._let_queries_follow(generator)  # drawn last, so that all other weights are those of a model whose queries rest
+        self._let_kernels_see(torch.Generator().manual_seed(seed ^ OTHER_DRAWS))
 
     def _let_queries_follow(self, generator: torch.Generator) -> None:
         config = self.config
         for layer, reach in zip(self.encoder, config.encoder.reach, strict=False):
             if reach:
                 layer.offsets = QueryOffsets(layer.in_channels, config.dim, reach, config.kernel_width, generator)
+
+    def _let_kernels_see(self, generator: torch.Generator) -> None:
+        if not self.config.seen_by_kernels:
+            return
+        for layer in (*self.encoder, *self.decoder):
+            if isinstance(layer.kernel, MLPKernel) and layer.kernel.scale is not None:
+                layer.kernel.modulator = KernelModulator(self.config.parameters, self.config.kernel_width, generator)
+
+    def seen_by_kernels(self, told: OnPoints | None) -> Float[Tensor, "batch parameter"] | None:
+        """What the kernels' modulation sees of all that is told."""
+        return told.parameters if told is not None and self.config.seen_by_kernels else None
 
     def _detail(self, detail: DetailConfig, generator: torch.Generator) -> CalmLayer:
         """The decoder's last layer but for what it reads and how far it sees."""
@@ -160,7 +173,8 @@ class CalmPDE(Model):
 
     def reading(self) -> dict[str, Reading]:
         """Features join what the first layer and the detail path read; their maps before filters answer as many channels."""
-        found = {"processor.modulator.expand.weight": Reading(0, ("parameters", "signals"))}
+        found = {"processor.modulator.expand.weight": Reading(0, STEP)}
+        found |= {f"{name}.expand.weight": Reading(0, ("parameters",)) for name in self._kernel_modulators}
         beside = Reading(self.config.in_channels + len(self.config.own_scale), ("features",))
         for layer in ("encoder.0", "detail.read"):
             mixed = beside._replace(written=0, silent=self.config.kernel == "distance")
@@ -170,13 +184,18 @@ class CalmPDE(Model):
         return found
 
     @property
+    def _kernel_modulators(self) -> list[str]:
+        """Their names."""
+        return [name for name, part in self.named_modules() if isinstance(part, KernelModulator)]
+
+    @property
     def outermost(self) -> tuple[str, ...]:
         last = f"decoder.{len(self.decoder) - 1}.kernel.filters"
         detail = ("detail.read.mix", "detail.read.kernel.filters") if self.config.detail else ()
         place = ("detail.place.expand",) if self.config.place else ()
         joined = ("detail.write",) if detail or place else ()
         offsets = () if self.encoder[0].offsets is None else ("encoder.0.offsets",)
-        told = ("processor.modulator",) if self.config.conditions else ()
+        told = ("processor.modulator", *self._kernel_modulators) if self.config.told_channels else ()
         return ("encoder.0.mix", "encoder.0.kernel.filters", *offsets, *told, last, *detail, *place, *joined)
 
     def encode(
@@ -187,6 +206,7 @@ class CalmPDE(Model):
         node_type: Tensor | None = None,
         neighbors: CalmNeighbors | None = None,
         features: Tensor | None = None,
+        parameters: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Latent tokens z (batch, token, channel) of the values (batch, point, channel), and their positions p (token, dim).
 
@@ -198,15 +218,17 @@ class CalmPDE(Model):
             mask: (batch, point), True where a point is real; the others are never read.
             node_type: (point) or (batch, point), codes of `config.node_types`.
             features: (batch, point, feature), of the points.
+            parameters: (batch, parameter), of a model whose kernels see them (`config.conditioned_kernels`), and of no other.
         """
-        given = Inputs(values, points, mask=mask, node_type=node_type, features=features)
+        given = Inputs(values, points, mask=mask, node_type=node_type, features=features, parameters=parameters)
         if neighbors is not None:
             self._check_rest("neighbors")
         if not seen_through():
-            self._check_state(values, points, mask, node_type)
-            check_conditions(given, self.config, ("features",))
+            self._check_state(given)
+            self._check_unseen(parameters)
             _check_hierarchy(self.encoder, neighbors and neighbors.encoder, values, points)
-        return self.encoder.convolve(self.read(given), points, None, mask, neighbors and neighbors.encoder)
+        found = neighbors and neighbors.encoder
+        return self.encoder.convolve(self.read(given), points, None, mask, found, self.seen_by_kernels(given))
 
     def advance(
         self,
@@ -225,7 +247,7 @@ class CalmPDE(Model):
         times = frames(num_steps, times)
         given = Inputs(z, p, **driving)
         if not seen_through():
-            check_conditions(given, self.config, ("parameters", "signals"), max(times, default=0.0))
+            check_conditions(given, self.config, self.checked_dtype(), ("parameters", "signals"), max(times, default=0.0))
         if self.processor is None:
             if times:
                 raise InputError(
@@ -242,7 +264,7 @@ class CalmPDE(Model):
     ) -> Float[Tensor, "batch time token channel"]:
         """`advance` behind the door."""
         dynamics = processor.at(p)
-        if self.config.conditions:
+        if self.config.told_channels:
             dynamics = dynamics.under(known)
         return dynamics.trajectory(z, times, self.config.integrator, self.config.substeps)
 
@@ -259,7 +281,7 @@ class CalmPDE(Model):
         Args:
             queries: (query, dim), or (batch, query, dim) for each sample's own; anywhere in the domain.
             start: the state that was encoded, with the features of its points, which a model with a detail path sees once
-                more; one that is told boundary distances needs it too.
+                more; one that is told boundary distances needs it too, and one whose kernels see parameters, with these.
         """
         if neighbors is not None:
             self._check_rest("neighbors")
@@ -270,14 +292,16 @@ class CalmPDE(Model):
             self._check_start(start, zs)
         given = None
         if start is not None:
-            given = Frames(start.values[:, None], start.points, start.mask, start.node_type, start.features)
+            told = {name: getattr(start, name) for name in ("mask", "node_type", "features", "parameters")}
+            given = Frames(start.values[:, None], start.points, **told)
         return self._decoded(zs, p, queries, neighbors, given)
 
     def _decoded(
         self, zs: Tensor, p: Tensor, queries: Tensor, neighbors: CalmNeighbors | None, given: Frames | None
     ) -> Float[Tensor, "batch time query channel"]:
         """`decode` behind the door; given is one state for all frames, or one for each."""
-        decoded = self.decoder.convolve(zs, p, queries, None, neighbors and neighbors.decoder)[0]
+        found = neighbors and neighbors.decoder
+        decoded = self.decoder.convolve(zs, p, queries, None, found, self.seen_by_kernels(given))[0]
         u = decoded if self.detail is None else self._joined(self.detail, decoded, queries, neighbors, given)
         return u if self.own_scale is None or given is None else self.own_scale.put_on(u, given.values, given.mask)
 
@@ -358,10 +382,12 @@ class CalmPDE(Model):
     def latent_shape(self) -> LatentShape:
         return LatentShape(self.config.encoder.num_queries[-1], self.config.latent_channels)
 
-    def tokens(
-        self, values: Tensor, points: Tensor, node_type: Tensor | None = None, features: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        return self.encode(values, points, node_type=node_type, features=features)
+    def tokens(self, start: Inputs) -> tuple[Tensor, Tensor]:
+        return self._encoded(start)
+
+    def _encoded(self, start: Inputs, neighbors: CalmNeighbors | None = None) -> tuple[Tensor, Tensor]:
+        state = (start.values, start.points, start.mask, start.node_type)
+        return self.encode(*state, neighbors, start.features, self.seen_by_kernels(start))
 
     def fields_of_tokens(self, z: Tensor, positions: Tensor, times: Sequence[float], queries: Tensor, start: Inputs) -> Tensor:
         positions = positions.expand(len(z), -1, -1) if positions.ndim == 3 else positions
@@ -399,7 +425,7 @@ class CalmPDE(Model):
         """
         num_steps = self.checked_steps(num_steps, times)
         start = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
-        z, p = self.encode(values, points, mask, node_type, neighbors, start.features)
+        z, p = self._encoded(start, neighbors)
         check_prescribed(start, self.config)
         zs = self.advance(z, p, num_steps, times, **start.driving)
         if self.config.task != "autoencoder":
@@ -420,7 +446,7 @@ class CalmPDE(Model):
     ) -> Tensor:
         """The reconstructed state, then the frames at `times`: all decoded at once."""
         start = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
-        z, p = self.encode(values, points, mask, node_type, None, start.features)
+        z, p = self._encoded(start)
         check_prescribed(start, self.config)
         return self.at_points(self.advance(z, p, times=times, **start.driving), p, start)
 
@@ -470,9 +496,8 @@ class CalmPDE(Model):
         """
         points, mask = frames.points, frames.mask
         if not seen_through():
-            self._check_state(frames.values[:, 0], points, mask, frames.node_type)
-            check_conditions(frames.start, self.config, ("features",))
-        return self.encoder.convolve(self.read(frames), points, None, mask)
+            self._check_state(frames.start)
+        return self.encoder.convolve(self.read(frames), points, None, mask, None, self.seen_by_kernels(frames))
 
     def at_points(self, zs: Tensor, p: Tensor, start: Inputs) -> Tensor:
         """The tokens zs (batch, time, token, channel), decoded at the points that the start is on; masked ones answer 0."""
@@ -501,19 +526,24 @@ class CalmPDE(Model):
                     "num_steps", expected="at least 1", got="0", fix="Use encode and decode to reconstruct the initial state."
                 )
             return num_steps
-        if times is not None or num_steps not in (None, only):
-            raise InputError(
-                "num_steps",
-                expected=f"{only} (or nothing) of a model with task={self.config.task!r}",
-                got=f"times={times}" if times is not None else str(num_steps),
-                fix="Such a model has one answer, without time.",
-            )
+        check_timeless(self.config.task, only, num_steps, times)
         return only
 
-    def _check_state(self, values: Tensor, points: Tensor, mask: Tensor | None, node_type: Tensor | None) -> None:
-        check_state(values, points, mask, self.config.dim, self.config.in_channels, self.checked_dtype())
-        check_node_type(node_type, self.config.node_types, values, mask)
-        warn_outside_box(self._warned, "points", points, self.periodic, mask)
+    def _check_state(self, given: Inputs) -> None:
+        config, dtype, mask = self.config, self.checked_dtype(), given.mask
+        check_state(given.values, given.points, mask, config.dim, config.in_channels, dtype)
+        check_node_type(given.node_type, config.node_types, given.values, mask)
+        warn_outside_box(self._warned, "points", given.points, self.periodic, mask)
+        check_conditions(given, config, dtype, ("features", "parameters") if config.seen_by_kernels else ("features",))
+
+    def _check_unseen(self, parameters: Tensor | None) -> None:
+        if parameters is not None and not self.config.seen_by_kernels:
+            raise InputError(
+                "parameters",
+                expected="none, since the kernels of this model see none (config.conditioned_kernels)",
+                got="some",
+                fix="Give them to advance, or call the model itself.",
+            )
 
     def _check_rest(self, asked: Literal["bake", "neighbors"]) -> None:
         if self.config.encoder.follows_state:
@@ -523,14 +553,16 @@ class CalmPDE(Model):
 
     def _needs_start(self) -> bool:
         joined = self.detail is not None and (self.detail.read is not None or self.detail.bounded)
-        return joined or self.own_scale is not None
+        return joined or self.own_scale is not None or bool(self.config.seen_by_kernels)
 
     def _require_start(self, start: Inputs | None) -> None:
         if start is None and self._needs_start():
             of_path = "has a detail path (config.detail)"
             of_place = "is told how far the boundary is (config.place with node_types)"
             of_scale = "puts the state's own scale on its answer (config.own_scale)"
-            why = of_path if self.config.detail else of_scale if self.config.own_scale else of_place
+            of_kernels = "has kernels that see its parameters (config.conditioned_kernels)"
+            of_state = of_path if self.config.detail else of_scale if self.config.own_scale else of_place
+            why = of_kernels if self.config.seen_by_kernels else of_state
             raise InputError(
                 "start",
                 expected=f"the state that was encoded, since this model {why}",
@@ -541,8 +573,7 @@ class CalmPDE(Model):
     def _check_start(self, start: Inputs | None, zs: Tensor) -> None:
         if start is None or not self._needs_start():
             return
-        self._check_state(start.values, start.points, start.mask, start.node_type)
-        check_conditions(start, self.config, ("features",))
+        self._check_state(start)
         if len(start.values) != len(zs):
             raise InputError(
                 "start",

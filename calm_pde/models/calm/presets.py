@@ -113,12 +113,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-_ALIKE_EVERYWHERE: dict[str, Any] = {
-    "spread": "even",
-    "learnable_queries": False,
-    "modulation": False,
-    "processor": {"positions": "relative"},
-}
-"""For equations without a place of their own in a periodic box: the model commutes with the translations of its lattices."""
+_ON_LATTICES: dict[str, Any] = {"spread": "even", "learnable_queries": False, "modulation": False}
 
-PRESETS |= {f"{name}_plus": PRESETS[name] | _ALIKE_EVERYWHERE for name in ("burgers_1d", "navier_stokes_2d", "compressible_3d")}
+
+def _plus(name: str, positions: str) -> dict[str, Any]:
+    return PRESETS[name] | _ON_LATTICES | {"processor": {"positions": positions}}
+
+
+# With relative positions alone a model commutes with all translations of its lattices. The forced flow is alike along (1, −1)
+# alone, and a state need not tell where the force is.
+PRESETS |= {f"{name}_plus": _plus(name, "relative") for name in ("burgers_1d", "compressible_3d")}
+PRESETS |= {"navier_stokes_2d_plus": _plus("navier_stokes_2d", "both")}

@@ -15,6 +15,8 @@ PRACTICE = Practice(
         "compressible_3d": {"batch_size": 2},
         "airfoil_2d": {"batch_size": 8},
         "cylinder_2d": {"batch_size": 8},
+        "steady_airfoil": {"batch_size": 20, "feeding": "rollout", "relative_to": "physical"},
+        "elasticity": {"batch_size": 20, "feeding": "rollout", "relative_to": "physical"},
     },
     timed=(
         Timed("fed by itself"),

@@ -12,6 +12,8 @@ PRACTICE = Practice(
     problems={
         "airfoil_2d": {"batch_size": 8},
         "cylinder_2d": {"batch_size": 8},
+        "steady_airfoil": {"batch_size": 20, "feeding": "rollout", "relative_to": "physical"},
+        "elasticity": {"batch_size": 20, "feeding": "rollout", "relative_to": "physical"},
     },
     timed=(Timed("fed by itself, scattered points", preset="airfoil_2d", scattered=True),),
 )

@@ -23,8 +23,11 @@ class LnoConfig(StepwiseConfig):
     """All sizes of an LNO; `preset` has the paper's, `build` makes the model.
 
     Args:
+        task: `rollout` from frame to frame, or `steady`: features to one field.
         modes: latent tokens.
         projector_layers: hidden layers of each map on points.
+        coordinates: whether the values are lifted with the coordinates beside them; a steady problem whose features are the
+            coordinates needs them once. The attention sees them always.
         blocks: of the transformer over the modes, the paper's propagator layers.
         start: `published` is PyTorch's own, whose modes all see nearly the same, so that hundreds of steps pass before the loss
             falls; `spread` starts with modes that see different places.
@@ -35,10 +38,13 @@ class LnoConfig(StepwiseConfig):
     title: ClassVar[str] = "LNO"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     practice: ClassVar[Practice] = PRACTICE
+    unwritten: ClassVar[tuple[str, ...]] = (*StepwiseConfig.unwritten, "task", "coordinates")
 
+    task: Literal["rollout", "steady"] = "rollout"
     width: PositiveInt
     modes: PositiveInt = 128
     projector_layers: NonNegativeInt = 2
+    coordinates: bool = True
     blocks: PositiveInt = 8
     heads: PositiveInt = 8
     start: Literal["published", "spread"] = "published"
@@ -79,7 +85,7 @@ class Lno(Stepwise):
         generator = torch.Generator().manual_seed(seed)
         width, layers = config.width, config.projector_layers
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
-        features = config.given_channels + config.dim + self.node_types.width
+        features = config.given_channels + config.dim * config.coordinates + self.node_types.width
         self.attention = PhysicsAttention(config.dim, width, config.modes, layers, generator)
         self.branch = ResidualMLP(features, width, width, layers, generator)
         self.blocks = nn.Sequential(*(TransformerBlock(width, config.heads, generator) for _ in range(config.blocks)))
@@ -97,7 +103,8 @@ class Lno(Stepwise):
     def geometry(self, points: Tensor, mask: Tensor | None, node_type: Tensor | None, queries: Tensor | None) -> LnoGeometry:
         points = shown(points, mask)
         modes = self.attention(points, queries, mask, self.config.memory_budget)
-        return LnoGeometry(modes, self.node_types.beside(points, node_type)[:, None], mask)
+        beside = points if self.config.coordinates else points[..., :0]
+        return LnoGeometry(modes, self.node_types.beside(beside, node_type)[:, None], mask)
 
     def step(
         self, states: Float[Tensor, "batch time point given"], geometry: LnoGeometry

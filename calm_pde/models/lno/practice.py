@@ -20,6 +20,8 @@ PRACTICE = Practice(
         "compressible_3d": {"batch_size": 2, "epochs": 250},
         "airfoil_2d": {"batch_size": 8, "epochs": 500},
         "cylinder_2d": {"batch_size": 8, "epochs": 500},
+        "steady_airfoil": {"batch_size": 4, "epochs": 500, "feeding": "rollout", "relative_to": "physical"},
+        "elasticity": {"batch_size": 4, "epochs": 500, "feeding": "rollout"},
     },
     timed=(Timed("fed true frames", train={"feeding": "truth"}),),
     paper_step=(1196.57, 61191.0),

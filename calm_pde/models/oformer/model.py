@@ -11,15 +11,15 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from calm_pde.errors import InputError
 from calm_pde.models.checks import check_coordinates, check_finite, check_one_per_sample
 from calm_pde.models.conditions import check_conditions, check_prescribed, transitions
-from calm_pde.models.contract import Abilities, Mesh, Model, Reading
-from calm_pde.models.doors import check_node_type, check_state, frames
+from calm_pde.models.contract import STEP, Abilities, Mesh, Model, Reading
+from calm_pde.models.doors import check_node_type, check_state, check_timeless, frames
 from calm_pde.models.oformer.linear_attention import Attention, Norm
 from calm_pde.models.oformer.parts import Decoder, Encoder, Place
 from calm_pde.models.oformer.practice import PRACTICE
 from calm_pde.models.oformer.presets import PRESETS
 from calm_pde.models.point_features import shown
 from calm_pde.models.practice import Practice
-from calm_pde.models.stepwise import BESIDE, STEP, StepwiseConfig, beside, whole_frames
+from calm_pde.models.stepwise import BESIDE, StepwiseConfig, beside, whole_frames
 from calm_pde.records.inputs import Conditions, Inputs
 from calm_pde.types import Tensor
 
@@ -30,6 +30,7 @@ class OFormerConfig(StepwiseConfig):
     """All sizes and switches of an OFormer; `preset` has the paper's, `build` makes the model.
 
     Args:
+        task: `rollout` in time, or `steady`: features to one field by one latent step.
         layout: which of the published models: `bare` (Burgers), `grid` (Navier-Stokes) or `mesh` (airfoil, node types).
         attention, norm: which linear attention, and what is normalized in it: see `LinearAttention`.
         rotary_scales: one per encoder block; angles of the rotations are scale · resolution · coordinate.
@@ -46,7 +47,9 @@ class OFormerConfig(StepwiseConfig):
     title: ClassVar[str] = "OFormer"
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
     practice: ClassVar[Practice] = PRACTICE
+    unwritten: ClassVar[tuple[str, ...]] = (*StepwiseConfig.unwritten, "task")
 
+    task: Literal["rollout", "steady"] = "rollout"
     layout: Literal["bare", "grid", "mesh"] = "grid"
     attention: Attention = "galerkin"
     norm: Norm = "token"
@@ -101,7 +104,8 @@ class OFormerConfig(StepwiseConfig):
 
 
 class OFormer(Model):
-    """u(t) = head(z(t)) with z(t + 1) = z(t) + MLP(z(t), p) at each query p, z(0) = Attn(RFF(p); encoder(u(0))).
+    """u(t) = head(z(t)) with z(t + 1) = z(t) + MLP(z(t), p) at each query p, z(0) = Attn(RFF(p); encoder(u(0))); steady, the
+    answer is u(1), with the features in the place of u(0).
 
     The encoder is told conditions beside u(0) as a model is that goes from frame to frame, and the MLP those of its step.
     """
@@ -134,8 +138,11 @@ class OFormer(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Tensor:
+        steady = self.config.task == "steady"
+        if steady:
+            check_timeless(self.config.task, 1, num_steps)
         given = Inputs(values, points, mask=mask, node_type=node_type, **conditions)
-        wanted = [round(frame) for frame in frames(num_steps, None)]
+        wanted = [round(frame) for frame in frames(1 if steady else num_steps, None)]
         self._check(given, max(wanted, default=0))
         if not wanted:
             raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
@@ -162,6 +169,7 @@ class OFormer(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
+        self.require_time("rollout")
         given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
         self._check(given, max(wanted, default=0))
         first = (values if mask is None else values.masked_fill(~mask[..., None], 0.0))[:, None]
@@ -183,7 +191,8 @@ class OFormer(Model):
 
     def _check(self, given: Inputs, last: int) -> None:
         config = self.config
-        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, self.checked_dtype())
+        dtype = self.checked_dtype()
+        check_state(given.values, given.points, given.mask, config.dim, config.in_channels, dtype)
         check_node_type(given.node_type, config.node_types, given.values, given.mask)
-        check_conditions(given, config, last=float(last))
+        check_conditions(given, config, dtype, last=float(last))
         check_prescribed(given, config)

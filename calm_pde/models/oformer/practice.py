@@ -24,6 +24,8 @@ PRACTICE = Practice(
         "compressible_3d": {"batch_size": 2, "learning_rate": 0.0005, "iterations": 22000},
         "airfoil_2d": {"batch_size": 8, "learning_rate": 0.0006, "growth_share": 0.2, "first_length": 9, "iterations": 48000},
         "cylinder_2d": {"batch_size": 8, "learning_rate": 0.0006, "growth_share": 0.2, "first_length": 9, "iterations": 48000},
+        "steady_airfoil": {"batch_size": 8, "learning_rate": 0.0006, "epochs": 500, "relative_to": "physical"},
+        "elasticity": {"batch_size": 8, "learning_rate": 0.0006, "epochs": 500, "relative_to": "physical"},
     },
     timed=(Timed("latent rollout"),),
     paper_step=(786.36, 43807.0),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pydantic
 
+from calm_pde.errors import warn
 from calm_pde.geometry import Box, cell_centers, tensor_grid
 from calm_pde.records.description import Description, Field
 from calm_pde.records.symmetry import isotropic
@@ -150,11 +150,10 @@ class Compressible(Problem):
             initial = law.state(random_gas(draw, self.points, self.number("mach", draw))[None])
             effort = evolve(law, initial, 1.0 / self.points, self._times(), record)
             if effort.repaired[0]:
-                warnings.warn(
+                warn(
                     f"compressible: {effort.repaired[0]} times a cell fell below the floor of density or pressure (1e-4) and "
                     f"was raised to it, in {effort.steps[0]} steps; mass or energy changed. More points per axis may help.",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
             yield Trajectory(fields=fields, parameters=self.parameters(draw), seconds=time.perf_counter() - start)
 

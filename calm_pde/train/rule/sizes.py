@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from calm_pde.train.rule.survey import Survey, groups
 
+ALIKE = {"alike everywhere": "relative", "alike in part": "both"}
+"""Layouts without a place of their own, or with less of one, and how tokens know there where they are."""
 TOKENS, TOKENS_3D, STEADY_TOKENS = 16, 27, 32
 _MOST_QUERIES, _FEW_POINTS = 1024, 64
 _THINNER = 1.5
@@ -35,7 +37,7 @@ _GRADED = Reach((34, 24, 24), (16, 18, 20), 6)
 
 def sizes(found: Survey) -> dict[str, Any]:
     """The `model` part of a recipe."""
-    described, alike = found.description, found.layout == "alike everywhere"
+    described, alike = found.description, found.layout in ALIKE
     queries = num_queries(found)
     layers = _kept(len(queries))
     channels = [_channels(found)[layer] for layer in layers]
@@ -67,14 +69,14 @@ def sizes(found: Survey) -> dict[str, Any]:
     content |= {"kernel_width": 16, "encoder": encoder, "decoder": decoder}
     if found.scales:
         content["own_scale"] = groups(found.fields)
-    if found.layout in ("alike everywhere", "grid"):
+    if alike or found.layout == "grid":
         content["spread"] = "even"
-    if found.layout == "mesh" and not described.steady:
+    if found.layout == "mesh" and not described.steady and not found.level:
         content["detail"] = {"channels": 8, "receptive_field": share(min(_DETAIL, found.fewest), found.usual)}
     if found.layout == "graded mesh" and not described.steady:
         content |= {"displacements": "relative", "learnable_queries": False}
     if alike:
-        content |= {"learnable_queries": False, "modulation": False, "processor": {"positions": "relative"}}
+        content |= {"learnable_queries": False, "modulation": False, "processor": {"positions": ALIKE[found.layout]}}
     return content
 
 
@@ -88,7 +90,7 @@ def num_queries(found: Survey) -> list[int]:
     room = points if points < _FEW_POINTS else points // 2
     first = min(room, _MOST_QUERIES, round((4 if dim == 3 else 8) * math.sqrt(found.usual)))
     tokens = STEADY_TOKENS if found.description.steady else TOKENS_3D if dim == 3 else TOKENS
-    rounded = _lattice if found.layout == "alike everywhere" else _plain
+    rounded = _lattice if found.layout in ALIKE else _plain
     first = rounded(max(1, first), dim, room)
     last = rounded(min(tokens, max(1, first // 2)), dim, room)
     row = [first, rounded(math.sqrt(first * last), dim, room), last]

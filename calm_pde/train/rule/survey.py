@@ -25,7 +25,7 @@ _QUANTILES = (0.05, 0.95)  # narrow and wide distances to the nearest point, sma
 _SEVERAL, _ALMOST_NOTHING = 2.0, 0.1  # times as large; of what a field comes to later
 _OF_A_RANGE = 0.02  # features whose deviation at a point is less than this share of all they do are told apart point by point
 
-Layout = Literal["alike everywhere", "grid", "mesh", "graded mesh"]
+Layout = Literal["alike everywhere", "alike in part", "grid", "mesh", "graded mesh"]
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,16 @@ class Survey:
     """A training split as the rule sees it.
 
     Args:
-        layout: `alike everywhere`: an equation without a place of its own in a periodic box, declared by a translation; a
-            `grid` that fills its box; a `mesh` or cloud; a `graded mesh`, much finer in some places than in others.
+        layout: `alike everywhere`: an equation without a place of its own in a periodic box, declared by translations along
+            all axes; `alike in part`: by fewer of them, as under a force that varies across; a `grid` that fills its box; a
+            `mesh` or cloud; a `graded mesh`, much finer in some places than in others.
         fewest, usual, most: points of a sample.
         frames: that are taken, with `stride`.
         moves: whether declared symmetries can move windows.
         idle: fields that are one number everywhere.
         still: fields that do not change in time in any trajectory that was looked at.
         by_point: whether features differ by little of their range at each point.
+        level: whether every state is at first the same at all points.
         scales: whether a vector is several times as large at first in some trajectories as in others, and nothing starts from
             almost nothing.
     """
@@ -57,6 +59,7 @@ class Survey:
     idle: tuple[str, ...]
     still: tuple[str, ...]
     by_point: bool
+    level: bool
     scales: bool
 
     @property
@@ -91,14 +94,16 @@ def survey(dataset: Dataset, keep_stride: bool = False) -> Survey:
         idle=idle,
         still=() if described.steady else tuple(name for name in looked.still if name not in idle),
         by_point=_told_by_point(dataset, looked.features),
+        level=not described.steady and looked.level,
         scales=not described.steady and _scales(looked, described.field_names),
     )
 
 
 def _layout(dataset: Dataset) -> Layout:
     described = dataset.description
-    if all(described.periodic) and any(symmetry.any_multiple for symmetry in described.symmetries):
-        return "alike everywhere"
+    translations = [symmetry.shift for symmetry in described.symmetries if symmetry.any_multiple]
+    if all(described.periodic) and translations:
+        return "alike everywhere" if np.linalg.matrix_rank(translations) == described.box.dim else "alike in part"
     points = (dataset[0]["points"] if dataset.points is None else dataset.points).double().numpy()
     if len(points) < 2:
         return "mesh"
@@ -125,11 +130,12 @@ def _moves(described: Description) -> bool:
 
 
 class _LookedAt(NamedTuple):
-    """Of a few trajectories: fields that are one number, those that do not change in time, sizes (sample, field) of first
-    states and of all frames, and features (point, feature) of each."""
+    """Of a few trajectories: fields that are one number, those that do not change in time, whether first states are level,
+    sizes (sample, field) of first states and of all frames, and features (point, feature) of each."""
 
     idle: tuple[str, ...]
     still: tuple[str, ...]
+    level: bool
     first: np.ndarray
     whole: np.ndarray
     features: list[np.ndarray]
@@ -137,7 +143,7 @@ class _LookedAt(NamedTuple):
 
 def _looked_at(dataset: Dataset) -> _LookedAt:
     names, features, first, whole = dataset.fields, [], [], []
-    moments, changes = Moments(len(names)), np.zeros(len(names), dtype=bool)
+    moments, changes, level = Moments(len(names)), np.zeros(len(names), dtype=bool), True
     for position in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(int)).tolist():
         item = dataset[Window(position, 0, dataset.num_frames)]
         values = item["fields"].numpy()
@@ -145,13 +151,14 @@ def _looked_at(dataset: Dataset) -> _LookedAt:
             problem = f"trajectory {item['sample']} holds numbers that are not finite"
             raise ConfigError(f"{dataset.file.path}: {problem}. Run `calm check` on the file.")
         changes |= (values != values[:1]).any(axis=(0, 1))
+        level &= bool((values[0] == values[0, :1]).all())
         squares = np.square(values.astype(np.float64)).mean(axis=1)  # (time, field)
         first.append(np.sqrt(squares[0]))
         whole.append(np.sqrt(squares.mean(axis=0)))
         features += [item["features"].numpy()] if "features" in item else []
     idle = tuple(name for name, low, high in zip(names, moments.lowest, moments.highest, strict=True) if low == high)
     still = tuple(name for name, moved in zip(names, changes, strict=True) if not moved)
-    return _LookedAt(idle, still, np.stack(first), np.stack(whole), features)
+    return _LookedAt(idle, still, level, np.stack(first), np.stack(whole), features)
 
 
 def _scales(looked: _LookedAt, names: Sequence[str]) -> bool:

@@ -108,6 +108,10 @@ def test_features_that_all_samples_share(tmp_path: Path) -> None:
         ),
         ({"prescribed": {"u": []}}, "prescribed: expected names of fields, got 'u'"),
         (
+            {"prescribed": ["u0"]},
+            r"prescribed: expected \{field: node types\}, got list. .* prescribes u0 everywhere",
+        ),
+        (
             {"prescribed": {"u0": ["wal"]}, "node_type": KINDS, "node_types": {6: "wall"}},
             r"There are 0 \(type 0\), 4 .*6 \(wall\)",
         ),

@@ -30,13 +30,13 @@ def test_many_steps_at_once_are_steps_alone(make: Any, kinds: tuple[int, ...], c
     generator = torch.Generator().manual_seed(0)
     for weight in model.parameters():  # those that start at zero hide what they weigh
         weight.data += 0.1 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
-    values, points, mask, node_type = frames[:4]
+    values, points, mask, node_type = frames.values, frames.points, frames.mask, frames.node_type
     found = model.following(values, points, mask, node_type)
     for place in range(len(values)):
-        (mine, where, *_), told = alone(frames, place)
+        mine, told = alone(frames, place)
         real = slice(None) if mask is None else mask[place]
         for frame in range(values.shape[1]):
-            wanted = model(mine[:, frame].contiguous(), where, 1, **told)[0, 0]
+            wanted = model(mine.values[:, frame].contiguous(), mine.points, 1, **told)[0, 0]
             assert relative_error(found[place, frame, real], wanted) < 1e-12
         if mask is not None:
             assert not bool(found[place][:, ~mask[place]].any())

@@ -101,16 +101,24 @@ def test_processor_equals_the_oracle(periodic, dtype):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("own_meshes", [False, True])
 @pytest.mark.parametrize("node_types", [(), (0, 4, 6)])
-def test_whole_model_equals_the_oracle(own_meshes, node_types, dtype):
-    config = small(node_types=node_types)
+@pytest.mark.parametrize("told", [{}, {"parameters": 2, "signals": 1, "features": 1, "conditioned_kernels": True}], ids=len)
+def test_whole_model_equals_the_oracle(told, own_meshes, node_types, dtype):
+    """Told conditions: features beside the state, parameters in kernels and ψ, and there signals at both ends of a frame."""
+    config = small(node_types=node_types, **told)
     model = perturbed(config.build(seed=3)).to(dtype)
+    conditions = {
+        "parameters": random_cloud(2, 2, seed=5).to(dtype) - 0.5,
+        "signals": random_cloud(6, 1, seed=6).view(2, 3, 1).to(dtype) - 0.5,
+        "features": random_cloud(40, 1, seed=7).view(2, 20, 1).to(dtype) - 0.5,
+    }
+    conditions = {name: value for name, value in conditions.items() if name in told}
     points = torch.stack([random_cloud(20, 2, seed) for seed in (1, 2)]).to(dtype)
     points = points if own_meshes else points[0]
     values = (random_cloud(40, 2, seed=3).view(2, 20, 2) - 0.5).to(dtype)
     mask = torch.arange(20) < torch.tensor([[20], [13]])
     queries = random_cloud(6, 2, seed=4).to(dtype)
     kinds = torch.tensor(node_types)[torch.arange(20) % len(node_types)] if node_types else None
-    u = model(values, points, 2, queries, mask if own_meshes else None, kinds)
+    u = model(values, points, 2, queries, mask if own_meshes else None, kinds, **conditions)
     assert u.shape == (2, 2, 6, 3)
 
     w = oracle.weights_of(model)
@@ -120,6 +128,9 @@ def test_whole_model_equals_the_oracle(own_meshes, node_types, dtype):
 
     for sample in range(2):
         x = values[sample].double().numpy()
+        known = {name: value[sample].double().numpy() for name, value in conditions.items()}
+        if told:
+            x = np.concatenate([x, known["features"]], axis=1)
         if node_types:
             x = np.concatenate([x, [w["node_types.weight"][i % 3] for i in range(20)]], axis=1)
         where = (points[sample] if own_meshes else points).double().numpy()
@@ -128,13 +139,19 @@ def test_whole_model_equals_the_oracle(own_meshes, node_types, dtype):
         for depth, (percentile, temperature) in enumerate(settings):
             v = part(f"encoder.{depth}.")
             options: dict[str, Any] = {"percentile": percentile, "temperature": temperature, "periodic": (True, False)}
+            options["parameters"] = known.get("parameters")
             x = oracle.layer(v, x, where, v["queries"], real=real, **options)
             where, real = v["queries"], None
         z = x
         for step in range(2):
-            z = z + oracle.processor(part("processor."), z, where, heads=2, blocks=2, periodic=(True, False))
+            psi, changes = part("processor."), None
+            if told:
+                seen = np.concatenate([known["parameters"], known["signals"][step], known["signals"][step + 1]])
+                changes = oracle.modulation(psi, seen, blocks=2)
+            z = z + oracle.processor(psi, z, where, heads=2, blocks=2, periodic=(True, False), changes=changes)
             hidden = part("decoder.0.")
             options = {"percentile": 0.5, "temperature": 0.1, "periodic": (True, False)}
+            options["parameters"] = known.get("parameters")
             between = oracle.layer(hidden, z, where, hidden["queries"], **options)
             options = {"percentile": 0.3, "temperature": 1.0, "periodic": (True, False)}
             field = oracle.layer(

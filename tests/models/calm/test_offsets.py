@@ -284,8 +284,8 @@ def test_frames_of_a_sample_share_the_positions_of_the_first():
 def test_many_changes_of_one_states_tokens_are_decoded():
     model, call = perturbed(following().build()).double(), inputs(own_meshes=False)
     state = call["values"][:1]
-    z, p = model.tokens(state, call["points"])
     start = Inputs(state, call["points"])
+    z, p = model.tokens(start)
     found = model.fields_of_tokens(torch.cat([z, z + 1, z]), p, [1.0], call["points"], start)
     assert relative_error(found[2:], found[:1]) < 1e-12
     assert relative_error(found[:1, 1:], model(state, call["points"], 1)) < 1e-12

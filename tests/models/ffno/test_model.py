@@ -14,7 +14,7 @@ from calm_pde.models.ffno.model import FfnoConfig
 from calm_pde.models.size import num_parameters
 from tests.clouds import grid, random_cloud, relative_error
 from tests.models.ffno.test_factorized_convolution import axis_convolution
-from tests.models.geo_fno.test_model import gelu
+from tests.models.geo_fno.test_model import deformation, gelu
 from tests.nn.fourier_matrices import cells, fourier_matrix, real_inverse_matrix, wavenumbers
 
 COUNTS = {
@@ -56,6 +56,18 @@ def test_counts_of_the_paper(name):
 
 def test_the_cylinder_count_holds_node_types():
     assert num_parameters(FfnoConfig.preset("cylinder_2d", node_types=()).build()) == 625_117
+
+
+@pytest.mark.parametrize("name", ["airfoil_2d", "steady_airfoil", "elasticity", "elasticity_small"])
+def test_counts_on_points_by_the_closed_form(name):
+    """Factorized blocks, each with one number per row of its normed maps beside them; the last layer mixes all modes."""
+    config = FfnoConfig.preset(name, paper_param_count=False)
+    w, m, d, wide = config.width, config.modes, config.dim, config.expansion * config.width
+    block = d * 2 * w**2 * m + (w + 2) * wide + (wide + 2) * w
+    mixing, places = 2 * w**2 * (2 * m) ** (d - 1) * m, 2 * (d + 1) * w
+    head = (w + 1) * config.head_width + (config.head_width + 1) * config.out_channels
+    closed = (config.layers - 2) * block + mixing + places + (config.in_channels + d + 1) * w + head + deformation(config)
+    assert num_parameters(config.build()) == closed
 
 
 @pytest.mark.parametrize("name", [name for name in FfnoConfig.presets if name.endswith("small")])

@@ -12,6 +12,7 @@ from scipy.special import erf
 
 from calm_pde.errors import ConfigError
 from calm_pde.models.geo_fno.model import GeoFnoConfig
+from calm_pde.models.latent_grid import LatentGridConfig
 from calm_pde.models.size import num_parameters
 from tests.clouds import random_cloud, relative_error
 from tests.nn.fourier_matrices import cells, fourier_matrix, real_inverse_matrix, wavenumbers
@@ -49,6 +50,29 @@ def test_counts_of_the_paper(name):
 def test_the_cylinder_count_holds_node_types():
     without = GeoFnoConfig.preset("cylinder_2d", node_types=()).build()
     assert num_parameters(without) == 2_327_557
+
+
+def closed_form(config: GeoFnoConfig) -> int:
+    """Without node types: every spectral layer mixes 2m × m complex modes; lift, places, skips, head and deformation."""
+    w, m, d, inner = config.width, config.modes, config.dim, config.layers - 2
+    mixing = config.layers * 2 * w**2 * (2 * m) ** (d - 1) * m
+    places = (inner + 2) * (d + 1) * w
+    lift, skips = (config.in_channels + d + 1) * w, inner * (w + 1) * w
+    head = (w + 1) * config.head_width + (config.head_width + 1) * config.out_channels
+    return mixing + places + lift + skips + head + deformation(config)
+
+
+def deformation(config: LatentGridConfig) -> int:
+    """2d features to W, with their 8 sines and cosines each to 4W, three more layers, and back to d."""
+    features, wide = 2 * config.dim, config.deformation_width
+    known = wide + 2 * features * (wide // features)
+    return (features + 1) * wide + (known + 1) * 4 * wide + 3 * (4 * wide + 1) * 4 * wide + (4 * wide + 1) * config.dim
+
+
+@pytest.mark.parametrize("name", ["airfoil_2d", "steady_airfoil", "elasticity", "elasticity_small"])
+def test_counts_by_the_closed_form(name):
+    config = GeoFnoConfig.preset(name, paper_param_count=False)
+    assert num_parameters(config.build()) == closed_form(config)
 
 
 @pytest.mark.parametrize("name", [name for name in GeoFnoConfig.presets if name.endswith("small")])

@@ -21,6 +21,8 @@ COUNTS = {
     "compressible_3d": 1_276_805,
     "airfoil_2d": 2_848_260,
     "cylinder_2d": 2_397_267,
+    "steady_airfoil": 1_292_161,
+    "elasticity": 1_831_745,
 }
 
 
@@ -37,8 +39,8 @@ def test_parameter_counts(name):
     def mlp(a: int, o: int) -> int:
         return a * d + d + n * (d**2 + d) + d * o + o
 
-    kinds = len(config.node_types)
-    closed = mlp(s, d) + mlp(s + c + (4 if kinds else 0), d) + mlp(d, c) + mlp(d, config.modes)
+    kinds, given = len(config.node_types), config.in_channels + s * config.coordinates
+    closed = mlp(s, d) + mlp(given + (4 if kinds else 0), d) + mlp(d, c) + mlp(d, config.modes)
     closed += config.blocks * (8 * d**2 + 11 * d) + 4 * kinds
     assert sum(parameter.numel() for parameter in config.build().parameters() if parameter.requires_grad) == closed
     assert closed == COUNTS[name] if name in COUNTS else closed <= 500_000
@@ -64,7 +66,10 @@ def oracle(model, u: np.ndarray, points: np.ndarray, queries: np.ndarray, kinds=
         return mlp(w, "attention.score", mlp(w, "attention.trunk", p))
 
     embedded = [[] if kinds is None else w["node_types.weight"][config.node_types.index(kind)] for kind in kinds or points]
-    branch = [mlp(w, "branch", np.concatenate([u[i], points[i], embedded[i]])) for i in range(len(points))]
+    branch = [
+        mlp(w, "branch", np.concatenate([u[i], points[i][: config.dim * config.coordinates], embedded[i]]))
+        for i in range(len(points))
+    ]
     logits = [scores(p) for p in points]
     z = []
     for m in modes:
@@ -94,7 +99,14 @@ def oracle(model, u: np.ndarray, points: np.ndarray, queries: np.ndarray, kinds=
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(
-    "changes", [{}, {"node_types": (0, 4, 6), "memory_budget": 3000}, {"dim": 1, "projector_layers": 0}, {"dim": 3}]
+    "changes",
+    [
+        {},
+        {"node_types": (0, 4, 6), "memory_budget": 3000},
+        {"dim": 1, "projector_layers": 0},
+        {"dim": 3},
+        {"coordinates": False},
+    ],
 )
 def test_equals_the_oracle(changes, dtype):
     config = tiny(**changes)

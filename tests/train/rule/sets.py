@@ -60,11 +60,17 @@ def solved(problem: str, **changes: Any) -> Callable[[Path], cp.DataFile]:
     return made
 
 
+def heat(out: Path) -> cp.DataFile:
+    """A mesh of its own for each sample, parameters and a signal, and level first frames."""
+    return cp.generate("heat", out, samples=SAMPLES, processes=1, points=150, frames=4, duration=100.0, time_step=50.0)
+
+
 QUICK: dict[str, Callable[[Path], cp.DataFile]] = {
     "operator_arrays": operator_arrays,
     "own_meshes": own_meshes,
     "steady": steady,
     "five_points": five_points,
+    "heat": heat,
     "burgers_1d": solved("burgers_1d", duration=0.05),
     "navier_stokes_2d": solved("navier_stokes_2d"),
     "elasticity": solved("elasticity"),

@@ -14,6 +14,8 @@ import calm_pde as cp
 from calm_pde import cli
 from calm_pde.engine.receptive_fields import neighborhood_size
 from calm_pde.errors import CalmError, ConfigError, FileError
+from calm_pde.geometry import tensor_grid
+from calm_pde.records.description import Description
 from calm_pde.train.config import Recipe, load_recipe
 from calm_pde.train.length import probes
 from calm_pde.train.loop import Interrupted
@@ -60,6 +62,12 @@ def trains(make: Any, folder: Path) -> None:
     assert len(run.losses) == 2
     assert all(loss is not None and loss < 2 for loss in run.losses)
     assert run.surrogate.description.name == file.description.name
+    assert run.surrogate.conditions == told_of(file.description)
+
+
+def told_of(data: Description) -> dict[str, tuple[str, ...]]:
+    """All conditions of a data set, but for the features of a steady problem, which are its input."""
+    return data.conditions | ({"features": (), "signals": ()} if data.steady else {})
 
 
 @pytest.mark.parametrize("name", sets.QUICK)
@@ -139,6 +147,14 @@ def test_symmetries_are_used_where_the_file_declares_them(folder):
     assert "modulation" not in without.model
 
 
+def test_level_starts_and_places_that_are_told(folder):
+    """A path past the bottleneck sees nothing of a level state; points stay where conditions may speak of places."""
+    heat, clouds = (proposal(bare(make(folder / f"{make.__name__}.h5"))).recipe for make in (sets.heat, sets.own_meshes))
+    assert ("detail" in heat.model, "detail" in clouds.model) == (False, True)
+    assert (heat.train.random_offset, clouds.train.random_offset) == (0.0, 0.03)
+    assert heat.train.augment == "symmetries"
+
+
 def test_a_recipe_of_data_alone_is_completed(quick_clock, folder):
     """What it says itself stays; what it leaves out stands in the folder of the run."""
     sets.operator_arrays(folder / "mine.h5")
@@ -187,6 +203,8 @@ def test_other_files_become_a_data_file_first(quick_clock, folder, capsys):
     said = capsys.readouterr().out
     assert "10 trajectories" in said
     assert "train with: calm train mine.yaml" in said
+    cli.main(["train", "mine.yaml", "--train.epochs", "1", "--train.batches-per-epoch", "2"])
+    assert "the surrogate is in runs/mine/surrogate" in capsys.readouterr().out
     (folder / "parts").mkdir()
     for name, values in np.load("mine.npz").items():
         np.save(folder / "parts" / f"{name}.npy", values)
@@ -216,3 +234,14 @@ def test_it_speaks_where_it_is_asked_to(quick_clock, folder):
     console = Console(record=True, file=io.StringIO())
     recipe_for(sets.operator_arrays(folder / "mine.h5").path, minutes=0.1, console=console)
     assert "timing a few steps of mine" in console.export_text()
+
+
+def test_places_count_across_the_translations_that_are_declared(folder):
+    """Under a force along (1, 1) a flow is alike along (1, −1) alone, and a state need not tell where that force is."""
+    grid = tensor_grid(np.arange(8) / 8, np.arange(8) / 8)
+    shifts = {"everywhere": [(1.0, 0.0), (0.0, 1.0)], "in part": [(1.0, -1.0)], "twice the same": [(1.0, -1.0), (-2.0, 2.0)]}
+    for name, declared in shifts.items():
+        symmetries = [{"name": str(shift), "shift": shift, "any_multiple": True} for shift in declared]
+        file = sets.arrays(folder / f"{name}.h5", grid, sets.waves(grid), periodic=True, symmetries=symmetries)
+        expected = "alike everywhere" if name == "everywhere" else "alike in part"
+        assert survey(cp.Dataset(file)).layout == expected, name

@@ -14,10 +14,10 @@ from calm_pde.geometry import Box
 from calm_pde.models.calm import CalmConfig
 from calm_pde.records.description import Description, Field
 from calm_pde.train.rule.procedure import EPOCH_STEPS, batches_of, first_length, fitting_batch, procedure
-from calm_pde.train.rule.sizes import num_queries, share, sizes
+from calm_pde.train.rule.sizes import ALIKE, num_queries, share, sizes
 from calm_pde.train.rule.survey import Layout, Survey, groups
 
-LAYOUTS: tuple[Layout, ...] = ("alike everywhere", "grid", "mesh", "graded mesh")
+LAYOUTS: tuple[Layout, ...] = ("alike everywhere", "alike in part", "grid", "mesh", "graded mesh")
 
 
 def surveyed(
@@ -26,12 +26,12 @@ def surveyed(
     described = Description(
         name="made up",
         fields=(Field(name="u"),),
-        box=Box((0.0,) * dim, (1.0,) * dim, layout == "alike everywhere"),
+        box=Box((0.0,) * dim, (1.0,) * dim, layout in ALIKE),
         times=np.arange(float(frames)),
         points=np.zeros((1, dim)),
     )
     fewest = more.pop("fewest", points)
-    told = {"stride": 1, "moves": False, "idle": (), "still": (), "by_point": False, "scales": False} | more
+    told = {"stride": 1, "moves": False, "idle": (), "still": (), "by_point": False, "level": False, "scales": False} | more
     sizes = {"fewest": fewest, "usual": points, "most": points}
     return Survey(description=described, layout=layout, trajectories=trajectories, frames=frames, **sizes, **told)
 
@@ -64,7 +64,7 @@ def test_sizes_fit_any_mesh(points, dim, layout, steady, fewer):
             assert neighborhood_size(percentile, cloud) >= min(cloud, 3)
     if points >= 10**4:
         assert sum(queries) < points / 4
-    if layout == "alike everywhere":
+    if layout in ALIKE:
         assert all(round(count ** (1 / dim)) ** dim == count for count in queries)
 
 
@@ -78,7 +78,7 @@ def test_a_share_holds_the_points_and_hardly_more(count, points):
 def test_sets_of_the_paper_get_what_the_small_recipes_found():
     """The numbers of the hand-made recipes, or near them."""
     assert num_queries(surveyed(256, 1, "alike everywhere")) == [128, 32, 16]
-    assert num_queries(surveyed(1024, 2, "alike everywhere")) == [256, 64, 16]
+    assert num_queries(surveyed(1024, 2, "alike in part")) == [256, 64, 16]
     assert num_queries(surveyed(4096, 3, "alike everywhere")) == [216, 64, 27]
     assert num_queries(surveyed(850, 2, "graded mesh")) == pytest.approx([256, 64, 16], rel=0.15)
     assert num_queries(surveyed(1170, 2, frames=1)) == pytest.approx([256, 96, 32], rel=0.15)
@@ -96,6 +96,7 @@ def test_places_count_on_meshes_and_not_where_all_are_alike():
     alike, grid, mesh = (sizes(surveyed(400, 2, layout)) for layout in ("alike everywhere", "grid", "mesh"))
     assert (alike["learnable_queries"], alike["modulation"], alike["processor"]) == (False, False, {"positions": "relative"})
     assert "mesh_prior" not in alike["encoder"]
+    assert sizes(surveyed(400, 2, "alike in part")) == alike | {"processor": {"positions": "both"}}
     assert "modulation" not in grid
     assert (grid["spread"], mesh.get("spread")) == ("even", None)
     assert mesh["encoder"]["mesh_prior"] == [True, True, True]
@@ -134,6 +135,7 @@ def test_what_the_plus_recipes_found_is_decided_by_the_data():
     assert (graded["displacements"], graded["learnable_queries"], "detail" in graded) == ("relative", False, False)
     assert ("displacements" in mesh, neighborhood_size(mesh["detail"]["receptive_field"], 800)) == (False, 10)
     assert "detail" not in sizes(surveyed(800, frames=1))
+    assert "detail" not in sizes(surveyed(800, level=True))  # of which it could see nothing
     assert "own_scale" not in mesh
     assert sizes(surveyed(800, scales=True))["own_scale"] == [[0]]
     assert groups(["velocity_x", "velocity_y", "pressure", "max"]) == [[0, 1], [2], [3]]

@@ -17,11 +17,11 @@ from calm_pde.data.readers.simulations.vtk_files import VTKFiles
 from calm_pde.errors import FileError
 from calm_pde.records.description import Description
 from calm_pde.records.trajectory import Trajectory
+from tests.damage import DAMAGES, damaged
 from tests.data.readers.simulations.files import FORMATS, TIMES, plane, states
 from tests.data.readers.simulations.openfoam import write_case
 from tests.data.readers.simulations.test_openfoam import FIELDS
 
-KINDS = ("truncate", "flip", "block", "zeros")
 CHECKED = ("vtu compressed",)
 """Formats with a checksum of their numbers."""
 
@@ -47,19 +47,10 @@ def read(folder: Path, name: str) -> Read:
 
 def mutate(folder: Path, number: int) -> tuple[Path, str]:
     """Damage one file in a way that depends on the number alone."""
-    draw, kind = np.random.default_rng(number), KINDS[number % len(KINDS)]
+    draw, kind = np.random.default_rng(number), DAMAGES[number % len(DAMAGES)]
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "controlDict")
     path = files[int(draw.integers(len(files)))]
-    raw = bytearray(path.read_bytes())
-    place = int(draw.integers(len(raw)))
-    length = min(int(draw.integers(1, 200)), len(raw) - place)
-    if kind == "truncate":
-        del raw[place:]
-    elif kind == "flip":
-        raw[place] ^= 1 << int(draw.integers(8))
-    else:
-        raw[place : place + length] = bytes(length) if kind == "zeros" else draw.bytes(length)
-    path.write_bytes(raw)
+    path.write_bytes(damaged(path.read_bytes(), kind, draw, most=200))
     return path, kind
 
 

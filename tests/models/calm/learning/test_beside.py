@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ MESHES = pytest.mark.parametrize(("make", "kinds"), [(one_mesh, ()), (own_meshes
 
 def alone(frames: Frames, place: int) -> tuple[Frames, dict[str, Any]]:
     """One sample without what is masked, and what encode is told of it."""
-    values, points, mask, kinds = frames[:4]
+    values, points, mask, kinds = frames.values, frames.points, frames.mask, frames.node_type
     real = slice(None) if mask is None else mask[place]
     points = points[place][real] if points.ndim == 3 else points
     return Frames(values[place : place + 1, :, real], points), {"node_type": None if kinds is None else kinds[place][real]}
@@ -62,8 +63,8 @@ def by_hand(model: cp.CalmPDE, frames: Frames, times: list[float]) -> torch.Tens
     """Mean over frames t ≥ 1 of ‖z_t − e(u_t)‖/‖e(u_t)‖, each state encoded for itself."""
     found = []
     for place in range(len(frames.values)):
-        (values, points, *_), told = alone(frames, place)
-        encoded = [model.encode(values[:, frame], points, **told) for frame in range(values.shape[1])]
+        mine, told = alone(frames, place)
+        encoded = [model.encode(values, mine.points, **told) for values in mine.values.unbind(dim=1)]
         (first, p), *later = encoded
         stepped = model.advance(first, p, times=times)[0, 1:]
         ratios = [(z - true[0]).norm() / true[0].norm() for z, (true, _) in zip(stepped, later, strict=True)]
@@ -86,7 +87,7 @@ def test_consistency_is_the_loop_written_out(make, kinds, times):
     answer = model.training_answer(frames, times)
     wanted = 0.3 * by_hand(model, frames, times)
     torch.testing.assert_close(answer.added, wanted, rtol=1e-12, atol=0)
-    values, points, mask, node_type = frames[:4]
+    values, points, mask, node_type = frames.values, frames.points, frames.mask, frames.node_type
     rolled = model.rollout(values[:, 0], points, times, mask, node_type)
     assert relative_error(answer.predicted, rolled) < 1e-12
     found, expected = gradients(model, answer.added), gradients(model, wanted)
@@ -102,7 +103,7 @@ def test_a_still_processor_agrees_with_what_stands_still(make, kinds):
     model, moving = built(consistency=1.0, node_types=kinds), make()
     for weight in model.processor.to_out.parameters():
         weight.data.zero_()
-    still = moving._replace(values=moving.values[:, :1].expand_as(moving.values))
+    still = replace(moving, values=moving.values[:, :1].expand_as(moving.values))
     with torch.no_grad():
         assert float(model.training_answer(still, [1.0, 2.0, 3.0]).added.max()) < 1e-12
         assert float(model.training_answer(moving, [1.0, 2.0, 3.0]).added.min()) > 1e-3
@@ -119,7 +120,7 @@ def test_small_tokens_are_clamped_as_in_the_loss_of_fields():
 def test_a_window_of_one_frame_adds_nothing_and_neither_does_no_weight(weight):
     model, frames = built(consistency=weight), one_mesh()
     for times in ([], [1.0, 2.0, 3.0]):
-        answer = model.training_answer(frames._replace(values=frames.values[:, : 1 + len(times)]), times)
+        answer = model.training_answer(replace(frames, values=frames.values[:, : 1 + len(times)]), times)
         if weight and times:
             assert float(answer.added.detach().min()) > 0
         else:
@@ -134,11 +135,12 @@ def test_the_losses_of_stages_are_loops_written_out(make, kinds):
     draws = Draws([[0], [1], [2]][: len(frames.values)])
     wanted = []
     for place in range(len(frames.values)):
-        (values, points, *_), told = alone(frames, place)
-        z, p = model.encode(values[:, 0], points, **told)
-        wrong, truth = model.decode(z[:, None], p, points)[0, 0] - values[0, 0], values[0, 0]
+        mine, told = alone(frames, place)
+        z, p = model.encode(mine.values[:, 0], mine.points, **told)
+        truth = mine.values[0, 0]
+        wrong = model.decode(z[:, None], p, mine.points)[0, 0] - truth
         wanted.append((wrong.norm(dim=0) / truth.norm(dim=0)).mean())
-    single = frames._replace(values=frames.values[:, :1])
+    single = replace(frames, values=frames.values[:, :1])
     torch.testing.assert_close(model.stage_losses("autoencoder", single, draws), torch.stack(wanted), rtol=1e-12, atol=0)
     found = model.stage_losses("dynamics", frames, draws)
     torch.testing.assert_close(found, by_hand(model, frames, [1.0, 2.0, 3.0]), rtol=1e-12, atol=0)
@@ -166,7 +168,7 @@ def test_a_frozen_encoder_drops_nothing():
     model, plain = built(staged=True, dropout=0.4).train(), built(staged=True)
     torch.testing.assert_close(model.stage_losses("dynamics", frames, draws), plain.stage_losses("dynamics", frames, draws))
     assert model.encoder[0].training
-    single = frames._replace(values=frames.values[:, :1])
+    single = replace(frames, values=frames.values[:, :1])
     assert not torch.allclose(
         model.stage_losses("autoencoder", single, draws), plain.stage_losses("autoencoder", single, draws)
     )

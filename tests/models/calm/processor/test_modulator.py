@@ -37,16 +37,16 @@ def known() -> Known:
 
 @pytest.mark.parametrize(("integrator", "substeps"), [("euler", 2), ("rk4", 1)])
 def test_steps_under_conditions_equal_the_oracle(integrator, substeps):
-    """Each evaluation of ψ sees c at its own time, the last one in a side step."""
-    processor, told, z, p = built(3), known(), random_cloud(10, 4).view(2, 5, 4) - 0.5, random_cloud(5, 2, seed=5)
+    """Each evaluation of ψ sees c at its own time and a frame later, the last one in a side step."""
+    processor, told, z, p = built(4), known(), random_cloud(10, 4).view(2, 5, 4) - 0.5, random_cloud(5, 2, seed=5)
     found = processor.at(p).under(told).trajectory(z, [1.0, 1.3], integrator, substeps)
     w = oracle.weights_of(processor)
     knots, values, parameters = TIMES.numpy(), told.course.values.numpy(), told.parameters.numpy()
     for sample in range(2):
 
         def rate(state: np.ndarray, time: float, sample: int = sample) -> np.ndarray:
-            signal = oracle.linear_signal(knots[sample], values[sample], time)
-            changes = oracle.modulation(w, np.concatenate([parameters[sample], signal]), blocks=2)
+            now, ahead = (oracle.linear_signal(knots[sample], values[sample], at) for at in (time, time + 1))
+            changes = oracle.modulation(w, np.concatenate([parameters[sample], now, ahead]), blocks=2)
             return oracle.processor(w, state, p.numpy(), heads=3, blocks=2, periodic=(True, False), changes=changes)
 
         def step(state: np.ndarray, time: float, h: float) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_steps_under_conditions_equal_the_oracle(integrator, substeps):
 
 def test_at_first_conditions_change_nothing():
     """All other weights are those of a model without, to the bit, and so are its steps, but for rounding."""
-    told, plain = built(3, stirred=False), built(0, stirred=False)
+    told, plain = built(4, stirred=False), built(0, stirred=False)
     others = told.state_dict()
     assert all(torch.equal(value, others[name]) for name, value in plain.state_dict().items())
     z, p = random_cloud(10, 4).view(2, 5, 4) - 0.5, random_cloud(5, 2, seed=5)
@@ -86,7 +86,7 @@ class Waves:
 
 def test_observed_order_of_rk4_under_a_signal():
     """4 ± 0.2."""
-    processor, z, p = built(2), random_cloud(10, 4).view(2, 5, 4) - 0.5, random_cloud(5, 2, seed=5)
+    processor, z, p = built(4), random_cloud(10, 4).view(2, 5, 4) - 0.5, random_cloud(5, 2, seed=5)
     dynamics = processor.at(p).under(Known(None, Waves()))
     with torch.no_grad():
         ends = [dynamics.trajectory(z, [1.0, 1.5], "rk4", steps)[:, -1] for steps in (16, 32, 64, 256)]
@@ -96,9 +96,8 @@ def test_observed_order_of_rk4_under_a_signal():
 
 
 def test_parameters_alone_are_modulated_once():
-    modulator = built(2).modulator
-    modulation = modulator(Known(random_cloud(2, 2), None), [0.0, 0.5, 1.0, 0.5])
+    modulation = built(2).modulator(Known(random_cloud(2, 2), None), [0.0, 0.5, 1.0, 0.5])
     assert modulation.table.shape == (1, 2, 2, 2, 3, 12)
-    varying = modulator(Known(None, Waves()), [0.0, 0.5, 1.0, 0.5])
+    varying = built(4).modulator(Known(None, Waves()), [0.0, 0.5, 1.0, 0.5])
     assert varying.table.shape == (3, 2, 2, 2, 3, 12)
     assert [varying.place(time) for time in (0.0, 0.5, 1.0)] == [0, 1, 2]
