@@ -144,7 +144,7 @@ def _search(
 ) -> tuple[Int[Tensor, "query neighbor"], Bool[Tensor, "query neighbor"]]:
     k = neighborhood_size(percentile, len(points))
     use_tree = points.device.type == "cpu" and k <= _DENSE_FRACTION * len(points)
-    tree = _tree(points, periodic) if use_tree else None
+    tree = tree_of(points, periodic) if use_tree else None
     chunk = max(1, _CHUNK_ENTRIES // (k + _SPARE if use_tree else len(points)))
     parts = []
     for some in queries.split(chunk):
@@ -192,8 +192,8 @@ class Vicinity:
         found = self._among_known(points, queries, k, periodic)
         if found is None:
             self._misses += 1
-            distance, index = _tree(points, periodic).query(
-                _into_box(queries, periodic), k=count, workers=_workers(len(queries) * count)
+            distance, index = tree_of(points, periodic).query(
+                into_box(queries, periodic), k=count, workers=_workers(len(queries) * count)
             )
             candidates = torch.from_numpy(np.sort(index, axis=-1))
             self._known = (points.clone(), queries.clone(), candidates, torch.from_numpy(distance[:, -1].copy()))
@@ -221,15 +221,17 @@ def _workers(entries: int) -> int:
     return torch.get_num_threads() if entries >= _PARALLEL_ENTRIES else 1
 
 
-def _tree(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> cKDTree:
+def tree_of(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> cKDTree:
+    """Of points in float64 on a CPU, which is asked at places that are brought `into_box`; kept by their content."""
+
     def build() -> tuple[int, cKDTree]:
         box = np.asarray(periodic, dtype=float) if any(periodic) else None
-        return 4 * points.numel() * 8, cKDTree(_into_box(points, periodic), boxsize=box)
+        return 4 * points.numel() * 8, cKDTree(into_box(points, periodic), boxsize=box)
 
     return TREES.get(f"{periodic}", (points,), build)
 
 
-def _into_box(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> np.ndarray:
+def into_box(points: Float[Tensor, "point dim"], periodic: tuple[bool, ...]) -> np.ndarray:
     """Coordinates as the tree wants them: periodic axes in [0, 1). The result only proposes candidates."""
     coordinates = points.numpy().copy()
     wrapped = np.mod(coordinates[:, periodic], 1.0)
@@ -245,7 +247,7 @@ def _candidates(
 
     A query is asked again for twice as many until its last candidate is out of reach.
     """
-    places = _into_box(queries, periodic)
+    places = into_box(queries, periodic)
     count = min(tree.n, k + _SPARE)
     found = np.empty((len(places), 0), dtype=np.int64)
     open_rows = np.arange(len(places))

@@ -188,6 +188,16 @@ def transitions(given: Inputs, first: int, count: int) -> Float[Tensor, "batch t
     return Known.of(given).at([float(frame) for frame in range(first, first + count)])
 
 
+def between(given: Inputs, starts: Sequence[float], ends: Sequence[float]) -> Float[Tensor, "batch time condition"] | None:
+    """What a step from each start to its end is told, of any length: parameters ‖ c(start) ‖ c(end); None where nothing is."""
+    parts, course = [], given.course
+    if given.parameters is not None:
+        parts.append(given.parameters[:, None].expand(-1, len(starts), -1))
+    if course is not None:
+        parts += [course.at(torch.tensor(times, dtype=torch.float64)) for times in (starts, ends)]
+    return torch.cat(parts, dim=-1) if parts else None
+
+
 def expanded(given: Inputs, count: int) -> Inputs:
     """One state and its conditions, `count` times."""
     told = {name: getattr(given, name) for name in ("values", "features", "parameters", "signals")}

@@ -7,12 +7,14 @@ from calm_pde.models.calm import CalmConfig
 from calm_pde.models.contract import ModelConfig
 from calm_pde.models.ffno import FfnoConfig
 from calm_pde.models.fno import FnoConfig
+from calm_pde.models.gaot import GaotConfig
 from calm_pde.models.geo_fno import GeoFnoConfig
 from calm_pde.models.lno import LnoConfig
 from calm_pde.models.mesh_graph_nets import MeshGraphNetsConfig
 from calm_pde.models.oformer import OFormerConfig
 from calm_pde.models.pit import PitConfig
 from calm_pde.models.unet import UNetConfig
+from calm_pde.models.upt import UptConfig
 
 MODELS: dict[str, type[ModelConfig]] = {
     "calm": CalmConfig,
@@ -23,7 +25,9 @@ MODELS: dict[str, type[ModelConfig]] = {
     "oformer": OFormerConfig,
     "lno": LnoConfig,
     "aroma": AromaConfig,
+    "upt": UptConfig,
     "mesh_graph_nets": MeshGraphNetsConfig,
+    "gaot": GaotConfig,
     "unet": UNetConfig,
 }
 """In the order of tables."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -18,6 +20,30 @@ def linear(in_features: int, out_features: int, generator: torch.Generator | Non
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
     return layer
+
+
+def preserving(in_features: int, out_features: int, generator: torch.Generator | None) -> nn.Linear:
+    """A linear layer that keeps the variance of independent features: weights from U(−√(3/in), √(3/in))."""
+    layer = linear(in_features, out_features, generator)
+    with torch.no_grad():
+        layer.weight *= math.sqrt(3)
+    return layer
+
+
+def silent(in_features: int, out_features: int) -> nn.Linear:
+    """A linear layer that starts at zero."""
+    layer = nn.Linear(in_features, out_features, device="meta").to_empty(device="cpu")
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def perceptron(widths: Sequence[int], generator: torch.Generator | None) -> nn.Sequential:
+    """Linear layers from each width to the next, with GELU between them."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [linear(before, after, generator), nn.GELU()]
+    return nn.Sequential(*layers[:-1])
 
 
 class WeightNormLinear(nn.Module):

@@ -146,8 +146,8 @@ def test_a_vicinity_never_changes_the_answer(periodic, step, monkeypatch):
     points = grid(20, 2)
     queries = torch.cat([points[::7], torch.rand(60, 2, generator=generator, dtype=points.dtype)])
     vicinity, trees, turns_with_search = module.Vicinity(), [], 0
-    built = module._tree
-    monkeypatch.setattr(module, "_tree", lambda *given: trees.append(given) or built(*given))
+    built = module.tree_of
+    monkeypatch.setattr(module, "tree_of", lambda *given: trees.append(given) or built(*given))
     for turn in range(20):
         trees.clear()
         found = receptive_field(points[None], queries[None], 0.02, periodic, vicinity=vicinity)

@@ -49,13 +49,13 @@ def _nothing_known() -> Iterator[None]:
 def trees(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many points the trees have that were asked for."""
     asked: list[int] = []
-    plain = receptive_fields._tree
+    plain = receptive_fields.tree_of
 
     def counted(points: Tensor, periodic: tuple[bool, ...]):
         asked.append(len(points))
         return plain(points, periodic)
 
-    monkeypatch.setattr(receptive_fields, "_tree", counted)
+    monkeypatch.setattr(receptive_fields, "tree_of", counted)
     return asked
 
 

@@ -5,7 +5,7 @@ A new model is one `Case` (or several: one per dimension or form) in `CASES`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -34,6 +34,7 @@ class Case:
         any_time: whether it answers between frames.
         unfelt: ends of the names of parameters whose gradient is zero by construction, or that no answer depends on.
         stirred: whether weights are moved a little at first, since those that start at zero hide others.
+        trained: changes with which its rollout is what it is trained on, where it is not anyway.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Case:
     any_time: bool = False
     unfelt: tuple[str, ...] = ()
     stirred: bool = False
+    trained: dict[str, Any] = field(default_factory=dict)
 
     @property
     def dim(self) -> int:
@@ -111,6 +113,24 @@ _PIT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "periodic": True, "
     "encoder_quantile": 0.1,
     "decoder_quantile": 0.4,
 }
+_UPT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "tokens": 5, "width": 12, "heads": 2, "blocks": 1} | {
+    "supernodes": {"count": 9, "radius": 0.3, "most_neighbors": 6, "feature_width": 6, "width": 8, "heads": 2, "blocks": 1},
+    "decoder_blocks": 1,
+    "query_expansion": 2,
+}
+_GAOT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "latent_size": 4, "radius": 0.3} | {
+    "scales": (0.6, 1.2),
+    "kernel_width": 5,
+    "kernel_layers": 2,
+    "attention_width": 4,
+    "statistics_width": 5,
+    "processor_width": 8,
+    "heads": 2,
+    "expansion": 2,
+    "depth": 1,
+    "horizon": 4.0,
+}
+_ROLLED: dict[str, Any] = {"trained_on": "rollout"}
 _MESH_GRAPH_NETS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "steps": 2}
 _UNET: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 16}  # with 8 a norm takes each bias out again
 
@@ -172,6 +192,25 @@ CASES: list[Case] = [
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "residual": True, "node_types": (0, 4)}, queries=False),
     Case("pit", _PIT | {"dim": 2, "latent_mesh": (3, 4), "periodic": (True, False), "encoder_quantile": 1.0}),
     Case("pit", _PIT | {"dim": 3, "latent_mesh": (2, 3, 3), "normalize_latent": True}),
+    # a shift of all keys of a query moves no share of its attention
+    Case("upt", _UPT | {"dim": 1, "inverse_encoding": 1.0, "inverse_decoding": 0.5}),
+    Case("upt", _UPT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "memory_budget": 5000}),
+    Case("upt", _UPT | {"dim": 2, "supernodes": None, "decoder_blocks": 0}),
+    Case("upt", merged(_UPT, {"dim": 3, "supernodes": {"count": 100, "blocks": 0}})),  # all points, fewer than that
+    Case("gaot", _GAOT | {"dim": 1, "attention": "projected"}, any_time=True, stirred=True, trained={"stride": None}),
+    Case(
+        "gaot",
+        _GAOT | {"dim": 2, "periodic": (False, True), "node_types": (0, 4), "scale_weights": "learned"} | _ROLLED,
+        any_time=True,
+        stirred=True,
+    ),
+    Case(
+        "gaot",
+        _GAOT | {"dim": 2, "positions": "absolute", "answer": "state", "stride": 2} | _ROLLED,
+        any_time=True,
+        stirred=True,
+    ),
+    Case("gaot", _GAOT | {"dim": 3, "answer": "residual", "stride": None, "memory_budget": 5000}, any_time=True, stirred=True),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "periodic": True}, queries=False),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 2, "cells": True, "node_types": (0, 4)}, queries=False),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 3, "multi_scale": True, "memory_budget": 2**10}, queries=False),
@@ -213,6 +252,9 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("oformer", _OFORMER | {"dim": 1, "layout": "bare", "attention": "fourier", "propagator_width": 6} | _TOLD),
     Case("oformer", _OFORMER | {"dim": 1, "layout": "mesh", "norm": "affine", "node_types": (0, 4)} | _TOLD, queries=False),
     Case("pit", _PIT | {"dim": 1, "latent_mesh": (9,), "residual": True} | _TOLD, queries=False),
+    Case("upt", _UPT | {"dim": 1, "node_types": (0, 4)} | _TOLD, stirred=True),
+    Case("upt", _UPT | {"dim": 1, "supernodes": None} | _TOLD, stirred=True),
+    Case("gaot", _GAOT | {"dim": 1, "node_types": (0, 4)} | _TOLD, any_time=True, stirred=True, trained={"stride": None}),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
     Case("unet", _UNET | {"dim": 1, "node_types": (0, 4)} | _TOLD, scattered=False, queries=False),
 ]
@@ -229,6 +271,8 @@ STEADY: list[Case] = [
     Case("lno", _LNO | _OF_STEADY | {"dim": 2, "coordinates": False, "node_types": (0, 4), "parameters": 2}),
     Case("oformer", _OFORMER | _OF_STEADY | {"dim": 2}),
     Case("oformer", _OFORMER | _OF_STEADY | {"dim": 1, "layout": "bare", "propagator_width": 6, "parameters": 2}),
+    Case("upt", _UPT | _OF_STEADY | {"dim": 2, "supernodes": None}),
+    Case("upt", _UPT | _OF_STEADY | {"dim": 2, "node_types": (0, 4), "parameters": 2}, stirred=True),
 ]
 """The forms of steady problems, of models that go from frame to frame otherwise."""
 

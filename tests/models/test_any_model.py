@@ -91,6 +91,9 @@ def test_a_run_from_beginning_to_end(name: str, tmp_path: Path, capsys: pytest.C
 
     some = surrogate.solve(truth[0], points, times=[0.5 * 2, 0.5 * 4])
     np.testing.assert_allclose(some, whole[[1, 3]], rtol=1e-6, atol=1e-6)
+    if surrogate.model.config.abilities.any_times:
+        assert surrogate.solve(truth[0], points, times=[0.75]).shape == (1, *truth[0].shape)
+        return
     with pytest.raises(InputError, match=r"times: expected whole frames, multiples of 0\.5, since .* has no others, got 0\.75"):
         surrogate.solve(truth[0], points, times=[0.75])
 

@@ -24,7 +24,7 @@ from tests.train.runs import single_thread
 
 PROBLEMS = {
     kind: "cylinder_2d" if kind in ("geo_fno", "mesh_graph_nets") else "navier_stokes_2d"
-    for kind in ("calm", "fno", "geo_fno", "ffno", "oformer", "pit", "lno", "aroma", "mesh_graph_nets", "unet")
+    for kind in ("calm", "fno", "geo_fno", "ffno", "oformer", "pit", "lno", "aroma", "upt", "mesh_graph_nets", "gaot", "unet")
 }
 
 

@@ -27,6 +27,8 @@ REPEATING = {
     "oformer": ["propagator_layers", "heads"],
     "lno": ["blocks", "projector_layers"],
     "aroma": ["dynamics.blocks"],
+    "upt": ["blocks", "decoder_blocks", "supernodes.blocks"],
+    "gaot": ["depth"],
     "mesh_graph_nets": ["steps"],
     "unet": [],
 }
@@ -114,7 +116,11 @@ def test_small_parts_without_end_are_refused_too(monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("calm", "substeps"), *(("aroma", f"autoencoder.{name}") for name in ("frequencies", "depth", "field_depth"))],
+    [
+        ("calm", "substeps"),
+        ("gaot", "kernel_layers"),
+        *(("aroma", f"autoencoder.{name}") for name in ("frequencies", "depth", "field_depth")),
+    ],
 )
 def test_repetitions_without_end_are_refused(kind, name):
     """That take time, or so long a list, and no memory that could be told."""

@@ -10,6 +10,7 @@ from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention, 
 
 from calm_pde.models.aroma.sinusoids import time_features
 from calm_pde.nn.matrices import Matrices
+from calm_pde.nn.pointwise import silent
 from calm_pde.types import Float, Tensor
 
 _TIME_WIDTH = 256
@@ -28,7 +29,7 @@ class ModulatedBlock(nn.Module):
         self.to_out = _even(width, width, generator)
         self.expand = _even(width, 4 * width, generator)
         self.reduce = _even(4 * width, width, generator)
-        self.modulation = _zero(width, 6 * width)
+        self.modulation = silent(width, 6 * width)
 
     def forward(
         self, x: Float[Tensor, "batch token channel"], time: Float[Tensor, "batch channel"]
@@ -67,9 +68,9 @@ class DiffusionTransformer(nn.Module):
         self.place = nn.Parameter(torch.zeros(2 * tokens, width))
         self.time_in, self.time_out = (_normal(size, width, generator) for size in (_TIME_WIDTH, width))
         self.blocks = nn.ModuleList(ModulatedBlock(width, heads, generator) for _ in range(blocks))
-        self.modulation = _zero(width, 2 * width)
-        self.to_out = _zero(width, channels)
-        self.told = _zero(told, width) if told else None
+        self.modulation = silent(width, 2 * width)
+        self.to_out = silent(width, channels)
+        self.told = silent(told, width) if told else None
 
     def forward(
         self,
@@ -92,21 +93,14 @@ def _modulated(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
     return layer_norm(x, x.shape[-1:], eps=_SMALL) * (1 + scale) + shift
 
 
-def _zero(in_features: int, out_features: int) -> nn.Linear:
-    layer = nn.Linear(in_features, out_features, device="meta").to_empty(device="cpu")
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
 def _even(in_features: int, out_features: int, generator: torch.Generator | None) -> nn.Linear:
     """Weights that keep the variance both ways (Glorot), no bias at the start."""
-    layer = _zero(in_features, out_features)
+    layer = silent(in_features, out_features)
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     return layer
 
 
 def _normal(in_features: int, out_features: int, generator: torch.Generator | None) -> nn.Linear:
-    layer = _zero(in_features, out_features)
+    layer = silent(in_features, out_features)
     nn.init.normal_(layer.weight, std=0.02, generator=generator)
     return layer

@@ -6,15 +6,14 @@ Everything here that is done point by point is done chunk by chunk, so that what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.functional import gelu
-from torch.utils.checkpoint import checkpoint
 
 from calm_pde.engine.precision import full_precision
+from calm_pde.nn.chunked import by_chunks
 from calm_pde.nn.pointwise import linear
 from calm_pde.types import Bool, Float, Tensor
 
@@ -40,17 +39,6 @@ class ResidualMLP(nn.Module):
     def held(self) -> int:
         """Numbers that one point's pass holds for its backward."""
         return self.first.in_features + (2 + 2 * len(self.hidden)) * self.first.out_features + self.last.out_features
-
-
-def by_chunks(
-    function: Callable[..., Tensor], points_axis: tuple[Tensor, ...], bytes_per_point: int, budget: int
-) -> list[Tensor]:
-    """The function of each chunk of points (axis −2 of all tensors); of several, each is computed again in backward."""
-    size = max(1, budget // bytes_per_point)
-    if size >= points_axis[0].shape[-2]:
-        return [function(*points_axis)]
-    chunks = zip(*(tensor.split(size, dim=-2) for tensor in points_axis), strict=True)
-    return [checkpoint(function, *chunk, use_reentrant=False) for chunk in chunks]
 
 
 class Modes(NamedTuple):
