@@ -113,7 +113,7 @@ class Stepwise(Model):
         **conditions: Unpack[Conditions],
     ) -> Tensor:
         """The state as it is given, then the frames at `times`, which are whole."""
-        self._require_time("rollout")
+        self.require_time("rollout")
         given, wanted = Inputs(values, points, mask=mask, node_type=node_type, **conditions), whole_frames(times)
         self._check(given, max(wanted, default=0))
         first = _without(values[:, None], mask)
@@ -130,7 +130,7 @@ class Stepwise(Model):
         node_type: Tensor | None = None,
         **conditions: Unpack[Conditions],
     ) -> Float[Tensor, "batch time point channel"]:
-        self._require_time("following")
+        self.require_time("following")
         given = Frames(states, points, mask, node_type, **conditions).start
         check_conditions(given, self.config, self.checked_dtype(), last=float(states.shape[1]))
         return _without(self.step(beside(states, given), self.geometry_of(given, None)), mask)
@@ -155,10 +155,6 @@ class Stepwise(Model):
         if count == 0:
             raise InputError("num_steps", expected="at least 1", got="0", fix="The state at 0 is what was given.")
         return count
-
-    def _require_time(self, asked: str) -> None:
-        if self.config.task == "steady":
-            raise self.refusal(asked, "go from frame to frame", "It was made for steady problems: call the model itself.")
 
     def _check(self, given: Inputs, last: int) -> None:
         config = self.config
