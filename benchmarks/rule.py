@@ -33,6 +33,7 @@ SETS = (
     "cylinder_2d",
     "steady_airfoil",
     "elasticity",
+    "heat",
 )
 BAR = 1.15
 
@@ -52,7 +53,7 @@ def main(
 ) -> None:
     """
     Args:
-        sets: Names of problems of the paper.
+        sets: Names of problems of the paper, and `heat`.
         minutes: Of each training.
         out: Where recipes and runs are kept.
         data: Another data file, where one set is named.

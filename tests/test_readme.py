@@ -86,3 +86,16 @@ def test_the_tree_is_true():
     root = Path(cp.__file__).parent
     for name in re.findall(r"^  (\w+)[/.]", tree, flags=re.MULTILINE):
         assert (root / name).is_dir() or (root / f"{name}.py").is_file(), name
+
+
+def test_the_first_screen_shows_the_two_commands_on_own_data():
+    first = README.splitlines()[:30]
+    commands = [line.split()[1:3] for line in first if line.startswith("calm ")]
+    assert commands[:2] == [["train", "mine.h5"], ["report", "runs/mine"]]
+
+
+def test_the_tree_has_every_room_once():
+    (tree,) = re.findall(r"## The tree\n\n```\n(.*?)```", README, flags=re.DOTALL)
+    told = re.findall(r"^  (\w+)/ ", tree, flags=re.MULTILINE)
+    rooms = [path.name for path in Path(cp.__file__).parent.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert sorted(told) == sorted(rooms)

@@ -1,4 +1,4 @@
-"""What is done point by point, in chunks of points, so that what is held at once stays within a budget."""
+"""What is computed in parts, or again in the backward pass, so that what is held at once stays within a budget."""
 
 from __future__ import annotations
 
@@ -18,3 +18,10 @@ def by_chunks(
         return [function(*points_axis)]
     chunks = zip(*(tensor.split(size, dim=-2) for tensor in points_axis), strict=True)
     return [checkpoint(function, *chunk, use_reentrant=False) for chunk in chunks]
+
+
+def within(function: Callable[..., Tensor], *arguments: Tensor | None, held: int, budget: int) -> Tensor:
+    """The function; where it and its like hold more bytes than the budget, it keeps nothing, and backward computes it again."""
+    if held <= budget:
+        return function(*arguments)
+    return checkpoint(function, *arguments, use_reentrant=False)  # pyright: ignore[reportReturnType]

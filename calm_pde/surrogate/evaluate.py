@@ -25,6 +25,7 @@ from calm_pde.metrics.gathering import Gathering
 from calm_pde.metrics.scores import Baseline, Drift, Evaluation, Timing
 from calm_pde.progress import barred
 from calm_pde.records.batch import Batch
+from calm_pde.surrogate.nearness import corners
 from calm_pde.surrogate.surrogate import Surrogate, surrogate_of
 from calm_pde.types import Tensor
 
@@ -183,7 +184,8 @@ def check_fits(surrogate: Surrogate, file: DataFile) -> None:
         raise FileError(file.path, "has no cells, and the surrogate was trained with them", fix="Choose another file.")
     if given.box != trained.box:
         warn(
-            f"{file.path}: its box is {given.box}, and the surrogate was trained in {trained.box}, whose coordinates are used.",
+            f"{file.path}: its box is {corners(given.box)}, and the surrogate was trained in {corners(trained.box)}, whose "
+            "coordinates are used: it extrapolates outside, and lengths have to be in the same unit.",
             TrainingRangeWarning,
         )
 

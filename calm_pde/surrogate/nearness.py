@@ -62,7 +62,7 @@ def far_from_mesh(points: np.ndarray, queries: np.ndarray, box: Box, outside: st
     if outside == "warn" and far.any():
         warn(
             f"queries: {int(far.sum()):,} of {far.size:,} lie far from every point of the mesh, in a hole or outside, where "
-            "answers mean nothing. outside='nan' hides them, outside='answer' keeps quiet.",
+            "answers mean nothing. In solve, outside='nan' hides them, and outside='answer' keeps quiet.",
             OutsideMeshWarning,
         )
     return far
@@ -83,11 +83,10 @@ def warn_outside(name: str, places: np.ndarray, unit: np.ndarray, box: Box) -> N
     if outside.any():
         rows = places.reshape(-1, places.shape[-1])
         reach = f"{_place(rows.min(axis=0))} to {_place(rows.max(axis=0))}"
-        trained = f"{_place(box.lower)} to {_place(box.upper)}"
         warn(
             f"{name}: {int(outside.sum()):,} of {outside.size:,} lie outside the box of the training; they reach from {reach}, "
-            f"the box from {trained}. Give physical coordinates in the unit of the training data: the surrogate extrapolates "
-            "there.",
+            f"the box from {corners(box)}. Give physical coordinates in the unit of the training data: the surrogate "
+            "extrapolates there.",
             OutsideBoxWarning,
         )
 
@@ -100,6 +99,11 @@ def warn_few(count: int, fewest: int) -> None:
             "Give the state on a finer mesh; for answers at few points name them as queries.",
             TrainingRangeWarning,
         )
+
+
+def corners(box: Box) -> str:
+    """Where it lies, in words."""
+    return f"{_place(box.lower)} to {_place(box.upper)}"
 
 
 def _place(corner: Any) -> str:

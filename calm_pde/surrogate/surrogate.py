@@ -221,10 +221,11 @@ class Surrogate:
     def rollout(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:
         """All frames of each window in physical units, the given one as the model sees it."""
         given = self.translator.inputs(batch, self.dtype)
-        if self.task == "rollout":
-            out = self.model.rollout(given.values, given.points, batch.times[1:].tolist(), **given.told)
-        else:
-            out = self.model(given.values, given.points, **given.told)
+        with said_already():
+            if self.task == "rollout":
+                out = self.model.rollout(given.values, given.points, batch.times[1:].tolist(), **given.told)
+            else:
+                out = self.model(given.values, given.points, **given.told)
         return self.translator.with_given(self.translator.physical(out), batch)
 
     def predicted(self, batch: Batch) -> Float[Tensor, "batch time point channel"]:

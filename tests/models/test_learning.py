@@ -63,7 +63,7 @@ def test_thirty_steps_lower_the_loss(kind: str, tmp_path: Path) -> None:
         assert stage[-5:].mean() < 0.9 * stage[:2].mean()
 
 
-BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm", "fno", "ffno", "oformer", "pit")} | {
+BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm", "fno", "ffno", "oformer", "pit", "unet")} | {
     "geo_fno": {"epochs": 2500, "learning_rate": 3e-3},
     "lno": {
         "epochs": 2000,
@@ -72,6 +72,15 @@ BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm
         "growth_share": 0.6,
         "learning_rate": 2e-3,
         "gradient_clip": 1.0,
+    },
+    "mesh_graph_nets": {
+        "epochs": 600,
+        "windows_per_trajectory": 9,
+        "random_starts": True,
+        "learning_rate": 2e-3,
+        "schedule": "cosine",
+        "lowest_rate": 0.0,
+        "input_noise": 0.003,
     },
     "aroma": {"epochs": 2000, "stages": [1700, 300], "batch_size": 20, "windows_per_trajectory": 5, "learning_rate": 3e-3},
     "galerkin": {"epochs": 700, "learning_rate": 3e-3, "gradient_clip": 1.0},

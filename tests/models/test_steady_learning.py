@@ -27,9 +27,10 @@ TAKEN = {"steady_airfoil": {"normalize_features": "point", "conditions": False},
 QUICK: dict[str, dict[str, Any]] = {"ono": {"learning_rate": 1e-2, "epochs": 60}}
 """What thirty steps are changed to: two streams of small numbers begin slowly."""
 _OVER_POINTS: dict[str, Any] = {"epochs": 3000, "learning_rate": 3e-3}
-BY_HEART: dict[str, dict[str, Any]] = {"oformer": {"learning_rate": 1e-3}} | dict.fromkeys(
-    ("galerkin", "gnot", "ono", "transolver"), _OVER_POINTS
-)
+BY_HEART: dict[str, dict[str, Any]] = {
+    "oformer": {"learning_rate": 1e-3},
+    "lno": {"epochs": 6000, "rise": 0.1, "gradient_clip": None},
+} | dict.fromkeys(("galerkin", "gnot", "ono", "transolver"), _OVER_POINTS)
 """What a setup's training is changed to, for only four samples."""
 
 

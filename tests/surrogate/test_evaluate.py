@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -207,11 +208,27 @@ def test_frames_are_compared_at_their_physical_times(shared, spacing):
 
 def test_another_box_is_said_and_the_surrogates_is_used(shared):
     surrogate = small_surrogate(box=Box((-1.0, 0.0), (2.0, 2.0), (True, True)))
-    with pytest.warns(TrainingRangeWarning, match=r"waves\.h5: its box is .*trained in"):
+    said = (
+        r"waves\.h5: its box is \(0, 0\) to \(2, 1\), and the surrogate was trained in \(-1, 0\) to \(2, 2\), whose coordinates"
+    )
+    with pytest.warns(TrainingRangeWarning, match=said):
         found = evaluate(surrogate, shared)
     answers = [surrogate.solve(fields[0], shared.description.points) for fields in truths(shared)]
     errors = [size(a - u[1:], 1) / size(u[1:], 1) for a, u in zip(answers, truths(shared), strict=True)]
     assert found.relative_l2.mean == pytest.approx(np.mean(errors), rel=1e-4)
+
+
+def test_data_in_another_unit_of_length_are_told_of_once(shared, tmp_path):
+    """In words for a file of data, and not also in those for a tensor of unit coordinates."""
+    source = shared_source(20)
+    box = Box(tuple(1000 * x for x in source.description.box.lower), tuple(1000 * x for x in source.description.box.upper))
+    described = dataclasses.replace(source.description, box=box, points=1000 * source.description.points)
+    file = write(dataclasses.replace(source, description=described), tmp_path / "mm.h5")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        evaluate(small_surrogate(box=Box((0.0, 0.0), (2.0, 1.0))), file)
+    (words,) = [str(one.message) for one in said]
+    assert "its box is (0, 0) to (2000, 1000), and the surrogate was trained in (0, 0) to (2, 1), whose coordinates" in words
 
 
 def test_fields_are_found_by_name(monkeypatch, shared):

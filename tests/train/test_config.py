@@ -69,6 +69,14 @@ def test_every_problem_has_a_plus_recipe_on_the_same_data(problem: str, size: st
     assert (old.modulation, new.modulation) == (True, positions == "absolute")
 
 
+def test_heat_has_a_plus_recipe_that_is_told_its_conditions() -> None:
+    plain, plus = load_recipe("heat_small"), load_recipe("heat_plus_small")
+    assert plus.data == plain.data
+    assert plain.data.conditions is True
+    assert (plain.train.optimizer, plus.train.optimizer) == ("adamw", "muon")
+    assert plus.train.augment == "symmetries"
+
+
 def test_a_recipe_may_be_like_a_shipped_one(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("like: burgers_1d_plus_small\ntrain: {epochs: 3}\nmodel: {encoder: {temperature: [0.5, 0.5, 0.5]}}\n")

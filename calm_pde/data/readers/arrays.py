@@ -158,9 +158,7 @@ def _shape_of_first(fields: Any) -> tuple[int, int, int]:
     first = numeric("fields", fields[0]) if len(fields) else None
     if first is None or first.ndim != 3:
         got = "none" if first is None else f"shape {(len(fields), *first.shape)}"
-        fix = (
-            "A single field gets its axis by fields[..., None], a single sample by fields[None]; the axes of a grid become one."
-        )
+        fix = "A single field gets its axis by fields[..., None], one sample by fields[None]; the axes of a grid become one."
         raise InputError("fields", expected="(sample, time, point, channel)", got=got, fix=fix)
     return first.shape
 

@@ -26,7 +26,7 @@ class GaotConfig(StepwiseConfig):
         latent_size: tokens along each axis, at the centers of as many cells of the box.
         radius: of a neighborhood at scale 1, in units of the box.
         scales: multiples of the radius at which tokens see points, and queries see tokens.
-        pairs: how a token and a point near it are told to kernels: `relative`, by the displacement in units of the radius
+        positions: how a token and a point near it are told to kernels: `relative`, by the displacement in units of the radius
             (ours), or `absolute`, by both positions (published). See `PairVectors`.
         attention: the logit of a pair: the cosine of its two vectors, or the product of learned `projected` ones.
         attention_width: of the learned ones.
@@ -43,6 +43,8 @@ class GaotConfig(StepwiseConfig):
         trained_on: `pairs` of the given state and each later one, one step of its own length each (published); or the
             `rollout` that is answered in use.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input features.
+        memory_budget: bytes that sums over neighborhoods, and the transformer, may hold at once; beyond it they are computed
+            in parts, and again.
     """
 
     title: ClassVar[str] = "GAOT"
@@ -53,7 +55,7 @@ class GaotConfig(StepwiseConfig):
     latent_size: PositiveInt | tuple[PositiveInt, ...] = 64
     radius: PositiveFloat = 0.033
     scales: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)] = (0.5, 1.0, 2.0)
-    pairs: Literal["relative", "absolute"] = "relative"
+    positions: Literal["relative", "absolute"] = "relative"
     attention: Literal["cosine", "projected"] = "cosine"
     attention_width: PositiveInt = 64
     kernel_width: PositiveInt = 64
@@ -70,6 +72,7 @@ class GaotConfig(StepwiseConfig):
     horizon: PositiveFloat = 10.0
     trained_on: Literal["pairs", "rollout"] = "pairs"
     node_type_width: PositiveInt = 4
+    memory_budget: Annotated[int, Field(ge=2**10)] = 256 * 2**20
 
     @property
     def grid(self) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ class Gaot(Model):
     shorter one.
     """
 
-    cells: Tensor
+    lattice: Tensor
     deviation: Tensor
 
     def __init__(self, config: GaotConfig, seed: int = 0) -> None:
@@ -54,8 +54,8 @@ class Gaot(Model):
         self.config: GaotConfig = config
         self.periodic = periodic_axes(config.periodic, config.dim)
         generator = torch.Generator().manual_seed(seed)
-        cells = torch.meshgrid(*(torch.arange(size) for size in config.grid), indexing="ij")
-        self.register_buffer("cells", torch.stack(cells, dim=-1).view(math.prod(config.grid), config.dim), persistent=False)
+        axes = torch.meshgrid(*(torch.arange(size) for size in config.grid), indexing="ij")
+        self.register_buffer("lattice", torch.stack(axes, dim=-1).view(math.prod(config.grid), config.dim), persistent=False)
         self.register_buffer("deviation", torch.ones(config.out_channels))
         self.node_types = NodeTypes(config.node_types, config.node_type_width, generator)
         self.lift = preserving(config.read_channels, config.width, generator)
@@ -66,7 +66,7 @@ class Gaot(Model):
 
     def places(self, dtype: torch.dtype) -> Float[Tensor, "token dim"]:
         """Where the tokens are: the centers of the grid's cells."""
-        return (self.cells.to(dtype) + 0.5) / torch.tensor(self.config.grid, dtype=dtype, device=self.cells.device)
+        return (self.lattice.to(dtype) + 0.5) / torch.tensor(self.config.grid, dtype=dtype, device=self.lattice.device)
 
     def reading(self) -> dict[str, Reading]:
         return {"lift.weight": Reading(self.config.in_channels, BESIDE)}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.functional import cosine_similarity, linear
-from torch.utils.checkpoint import checkpoint
 
 from calm_pde.engine.precision import full_precision
 from calm_pde.models.gaot.config import GaotConfig
 from calm_pde.models.gaot.statistics import count_of, neighborhood_statistics, standardized
 from calm_pde.nn import pointwise
+from calm_pde.nn.chunked import by_chunks
 from calm_pde.nn.neighborhoods import Neighborhoods, neighborhoods
 from calm_pde.types import Bool, Float, Tensor
 
@@ -44,7 +45,7 @@ class PairVectors(nn.Module):
 
     def __init__(self, config: GaotConfig, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.relative = config.pairs == "relative"
+        self.relative = config.positions == "relative"
         self.kernel_features = config.dim if self.relative else 2 * config.dim
         self.of_place = self.of_point = None
         if config.attention == "projected":
@@ -77,7 +78,7 @@ class ScaleOperator(nn.Module):
 
     def __init__(self, config: GaotConfig, radius: float, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.radius, width, hidden = radius, config.width, config.statistics_width
+        self.radius, self.budget, width, hidden = radius, config.memory_budget, config.width, config.statistics_width
         self.vectors = PairVectors(config, generator)
         layers = (self.vectors.kernel_features, *(config.kernel_width,) * config.kernel_layers, width)
         self.kernel = pointwise.perceptron(layers, generator)
@@ -111,8 +112,10 @@ class ScaleOperator(nn.Module):
     def forward(self, f: Float[Tensor, "batch point channel"], sight: Sight) -> Float[Tensor, "batch place channel"]:
         near = sight.near
         with full_precision(f):
-            summed = checkpoint(_summed, near.by_points(f).to(sight.weights), sight, use_reentrant=False)
-            joined = linear(summed, self.join.weight.chunk(2, dim=1)[0]) + sight.looks  # pyright: ignore[reportArgumentType]
+            held = 2 * sight.weights.numel() * sight.weights.element_size()
+            of_rows = (near.by_points(f).to(sight.weights),)
+            summed = torch.cat(by_chunks(partial(_summed, sight), of_rows, max(1, held), self.budget), dim=-2)
+            joined = linear(summed, self.join.weight.chunk(2, dim=1)[0]) + sight.looks
         return near.by_samples(joined * sight.inhabited)
 
 
@@ -147,8 +150,8 @@ class MultiscaleOperator(nn.Module):
         return torch.as_tensor(total)
 
 
-def _summed(f: Float[Tensor, "_ row channel"], sight: Sight) -> Float[Tensor, "place row channel"]:
-    """Σ_y α k ⊙ f of each place; nothing of the pairs is kept for the backward pass."""
+def _summed(sight: Sight, f: Float[Tensor, "_ row channel"]) -> Float[Tensor, "place row channel"]:
+    """Σ_y α k ⊙ f of each place."""
     return sight.near.places.sum(sight.weights[:, None] * sight.near.points.spread(f))
 
 

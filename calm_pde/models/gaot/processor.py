@@ -10,10 +10,13 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from calm_pde.models.gaot.config import GaotConfig
+from calm_pde.nn.chunked import within
 from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import linear, preserving, silent
 from calm_pde.nn.sinusoids import sinusoids
 from calm_pde.types import Float, Tensor
+
+_HELD = 30  # numbers that a block holds of each patch for its backward, as multiples of the width
 
 
 class Block(nn.Module):
@@ -52,7 +55,7 @@ class Processor(nn.Module):
 
     def __init__(self, config: GaotConfig, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.grid, self.patch, width = config.grid, config.patch, config.processor_width
+        self.grid, self.patch, self.budget, width = config.grid, config.patch, config.memory_budget, config.processor_width
         counts = [size // config.patch for size in config.grid]
         axes = torch.meshgrid(*(torch.arange(count, dtype=torch.float32) for count in counts), indexing="ij")
         places = torch.stack(axes, dim=-1).view(math.prod(counts), config.dim)
@@ -74,27 +77,29 @@ class Processor(nn.Module):
         c, passed = silu(self.told(lead)), []
         x = self.bring(self.patched(tokens))
         x = x + sinusoids(self.places, x.shape[-1], 1.0).to(x)
+        held = _HELD * x.numel() * x.element_size() * (2 * len(self.first) + 1)
+        limit = {"held": held, "budget": self.budget}
         for block in self.first:
-            x = block(x, c)
+            x = within(block, x, c, **limit)
             passed.append(x)
-        x = self.middle(x, c)
+        x = within(self.middle, x, c, **limit)
         for join, block in zip(self.joins, self.second, strict=True):
-            x = block(join(torch.cat([x, passed.pop()], dim=-1)), c)
+            x = within(block, join(torch.cat([x, passed.pop()], dim=-1)), c, **limit)
         return self.unpatched(self.last(_normed(self.norm, x)))
 
     def patched(self, tokens: Float[Tensor, "row token channel"]) -> Float[Tensor, "row _ features"]:
         """The tokens of each patch, side by side."""
-        cells = [part for size in self.grid for part in (size // self.patch, self.patch)]
-        dim, x = len(self.grid), tokens.unflatten(1, cells)
+        axes = [part for size in self.grid for part in (size // self.patch, self.patch)]
+        dim, x = len(self.grid), tokens.unflatten(1, axes)
         order = [0, *range(1, 2 * dim, 2), *range(2, 2 * dim + 1, 2), 2 * dim + 1]
         return x.permute(order).flatten(dim + 1).flatten(1, dim)
 
     def unpatched(self, x: Float[Tensor, "row _ features"]) -> Float[Tensor, "row token channel"]:
         """The way back."""
         dim, counts = len(self.grid), [size // self.patch for size in self.grid]
-        cells = x.unflatten(-1, (*(self.patch,) * dim, -1)).unflatten(1, counts)
+        corners = x.unflatten(-1, (*(self.patch,) * dim, -1)).unflatten(1, counts)
         order = [0, *(place for axis in range(dim) for place in (1 + axis, 1 + dim + axis)), 2 * dim + 1]
-        return cells.permute(order).flatten(1, 2 * dim)
+        return corners.permute(order).flatten(1, 2 * dim)
 
 
 def _normed(norm: nn.RMSNorm, x: Tensor) -> Tensor:

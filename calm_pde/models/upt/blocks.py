@@ -12,6 +12,9 @@ from calm_pde.nn.matrices import Matrices
 from calm_pde.nn.pointwise import PointwiseMLP, linear, silent
 from calm_pde.types import Bool, Float, Tensor
 
+HELD = 24
+"""Numbers that a block holds of each token for its backward, as multiples of the width."""
+
 
 class Block(nn.Module):
     """x + (1 + g₁)·Attn((1 + s₁)·LN(x) + b₁), then x + (1 + g₂)·MLP((1 + s₂)·LN(x) + b₂), the MLP four times as wide inside.

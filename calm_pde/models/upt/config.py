@@ -48,11 +48,12 @@ class UptConfig(ModelConfig):
         blocks: of the transformer that takes a latent state one frame further.
         decoder_blocks: of the transformer in front of the answers.
         query_expansion: how many times wider than the latent state the hidden layers of a query's MLP are.
+        told_expansion: how many times wider than the latent state the vector of all that a step is told is.
         dropped_paths: the share of samples that each half of a step's block is left out for in training.
         inverse_encoding: weight in the loss of the error of the decoded latent state of frame 0.
         inverse_decoding: weight in the loss of ‖e(û_t) − z_t‖/‖z_t‖, the mean over t ≥ 1, e(û_t) the answers, encoded again.
         node_type_width: each code of `node_types` gets a learned embedding of this width beside the input features.
-        memory_budget: bytes that answers at queries may hold at once.
+        memory_budget: bytes that the latent steps, and answers at queries, may hold at once; beyond it they are computed again.
     """
 
     title: ClassVar[str] = "UPT"
@@ -68,6 +69,7 @@ class UptConfig(ModelConfig):
     blocks: PositiveInt
     decoder_blocks: NonNegativeInt = 0
     query_expansion: PositiveInt = 4
+    told_expansion: PositiveInt = 4
     dropped_paths: Annotated[float, Field(ge=0, lt=1)] = 0.0
     inverse_encoding: NonNegativeFloat = 0.0
     inverse_decoding: NonNegativeFloat = 0.0
@@ -110,7 +112,7 @@ class UptConfig(ModelConfig):
     @property
     def told_width(self) -> int:
         """Of what is told, as the blocks are given it; 0 where that is nothing."""
-        return 4 * self.width if self.told_channels else 0
+        return self.told_expansion * self.width if self.told_channels else 0
 
     def latent_numbers(self, num_points: int) -> int:
         return self.tokens * self.width

@@ -7,15 +7,13 @@ from functools import partial
 import torch
 from torch import nn
 
-from calm_pde.models.upt.blocks import Block
+from calm_pde.models.upt.blocks import HELD, Block
 from calm_pde.models.upt.config import UptConfig
 from calm_pde.models.upt.encoder import REACH, per_row
-from calm_pde.nn.chunked import by_chunks
+from calm_pde.nn.chunked import by_chunks, within
 from calm_pde.nn.pointwise import linear, perceptron
 from calm_pde.nn.sinusoids import sinusoids
 from calm_pde.types import Float, Tensor
-
-_HELD = 24  # numbers that an answer holds for its backward, as multiples of the width
 
 
 class Decoder(nn.Module):
@@ -38,10 +36,11 @@ class Decoder(nn.Module):
         where: Float[Tensor, "cloud query dim"],
         c: Float[Tensor, "row told"] | None,
     ) -> Float[Tensor, "row query out"]:
+        held = HELD * z.numel() * z.element_size() * len(self.blocks)
         for block in self.blocks:
-            z = block(z, c)
+            z = within(block, z, c, held=held, budget=self.budget)
         place = self.query(sinusoids(where, z.shape[-1], REACH).to(where.dtype))
-        held = _HELD * len(z) * z.shape[-1] * z.element_size()
+        held = HELD * len(z) * z.shape[-1] * z.element_size()
         return torch.cat(by_chunks(partial(self._answer, z, c), (place,), held, self.budget), dim=-2)
 
     def _answer(self, z: Tensor, c: Tensor | None, place: Float[Tensor, "cloud query channel"]) -> Tensor:

@@ -17,10 +17,11 @@ from calm_pde.models.contract import STEP, Answer, Model, Reading
 from calm_pde.models.doors import check_node_type, check_state, check_timeless, frames
 from calm_pde.models.point_features import NodeTypes, shown
 from calm_pde.models.stepwise import whole_frames
-from calm_pde.models.upt.blocks import Block, Told
+from calm_pde.models.upt.blocks import HELD, Block, Told
 from calm_pde.models.upt.config import UptConfig
 from calm_pde.models.upt.decoder import Decoder
 from calm_pde.models.upt.encoder import Encoder, Read, graph_of
+from calm_pde.nn.chunked import within
 from calm_pde.records.inputs import Conditions, Frames, Inputs
 from calm_pde.types import Float, Tensor
 
@@ -136,8 +137,10 @@ class Upt(Model):
         """The tokens of frame 0, and after each of so many steps."""
         states = [self._encoded(given.values[:, None], given, self._read(given), [0])[:, 0]]
         steps = transitions(given, 0, count) if count else None
+        held = HELD * states[0].numel() * states[0].element_size() * len(self.blocks) * count
         for step in range(count):
-            states.append(self._step(states[-1], None if steps is None else steps[:, step]))
+            known = None if steps is None else steps[:, step]
+            states.append(within(self._step, states[-1], known, held=held, budget=self.config.memory_budget))
         return torch.stack(states, dim=1)
 
     def _step(self, z: Float[Tensor, "row token channel"], known: Tensor | None) -> Float[Tensor, "row token channel"]:

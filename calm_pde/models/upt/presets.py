@@ -47,8 +47,11 @@ _SMALL_FLOW: dict[str, Any] = {
     "blocks": 3,
     "decoder_blocks": 1,
     "query_expansion": 2,
+    "told_expansion": 1,
 }
-_SMALL_STEADY: dict[str, Any] = {"tokens": 32, "width": 64, "heads": 4, "blocks": 4, "dropped_paths": 0.0}
+_SMALL_STEADY: dict[str, Any] = {"tokens": 32, "width": 64, "heads": 4, "blocks": 4, "dropped_paths": 0.0} | {
+    "told_expansion": 1,
+}
 
 PRESETS: dict[str, dict[str, Any]] = {name: _FLOW | fields for name, fields in _FIELDS.items()}
 PRESETS |= dict.fromkeys(("steady_airfoil", "elasticity"), _STEADY)

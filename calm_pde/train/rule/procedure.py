@@ -45,7 +45,8 @@ def procedure(found: Survey, model: Model) -> tuple[dict[str, Any], Batches]:
         content["windows_per_trajectory"] = batches.windows
     if found.frames > 1:
         content["first_length"] = first_length(found.frames)
-    if not found.description.shared_mesh and not found.description.steady:
+    placed = found.description.parameters or found.description.signals  # which may tell of places
+    if not found.description.shared_mesh and not found.description.steady and not placed:
         content["random_offset"] = 0.03
     if found.moves:
         content["augment"] = "symmetries"

@@ -71,7 +71,7 @@ def sizes(found: Survey) -> dict[str, Any]:
         content["own_scale"] = groups(found.fields)
     if alike or found.layout == "grid":
         content["spread"] = "even"
-    if found.layout == "mesh" and not described.steady:
+    if found.layout == "mesh" and not described.steady and not found.level:
         content["detail"] = {"channels": 8, "receptive_field": share(min(_DETAIL, found.fewest), found.usual)}
     if found.layout == "graded mesh" and not described.steady:
         content |= {"displacements": "relative", "learnable_queries": False}

@@ -42,6 +42,7 @@ class Survey:
         idle: fields that are one number everywhere.
         still: fields that do not change in time in any trajectory that was looked at.
         by_point: whether features differ by little of their range at each point.
+        level: whether every state is at first the same at all points.
         scales: whether a vector is several times as large at first in some trajectories as in others, and nothing starts from
             almost nothing.
     """
@@ -58,6 +59,7 @@ class Survey:
     idle: tuple[str, ...]
     still: tuple[str, ...]
     by_point: bool
+    level: bool
     scales: bool
 
     @property
@@ -92,6 +94,7 @@ def survey(dataset: Dataset, keep_stride: bool = False) -> Survey:
         idle=idle,
         still=() if described.steady else tuple(name for name in looked.still if name not in idle),
         by_point=_told_by_point(dataset, looked.features),
+        level=not described.steady and looked.level,
         scales=not described.steady and _scales(looked, described.field_names),
     )
 
@@ -127,11 +130,12 @@ def _moves(described: Description) -> bool:
 
 
 class _LookedAt(NamedTuple):
-    """Of a few trajectories: fields that are one number, those that do not change in time, sizes (sample, field) of first
-    states and of all frames, and features (point, feature) of each."""
+    """Of a few trajectories: fields that are one number, those that do not change in time, whether first states are level,
+    sizes (sample, field) of first states and of all frames, and features (point, feature) of each."""
 
     idle: tuple[str, ...]
     still: tuple[str, ...]
+    level: bool
     first: np.ndarray
     whole: np.ndarray
     features: list[np.ndarray]
@@ -139,7 +143,7 @@ class _LookedAt(NamedTuple):
 
 def _looked_at(dataset: Dataset) -> _LookedAt:
     names, features, first, whole = dataset.fields, [], [], []
-    moments, changes = Moments(len(names)), np.zeros(len(names), dtype=bool)
+    moments, changes, level = Moments(len(names)), np.zeros(len(names), dtype=bool), True
     for position in np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(int)).tolist():
         item = dataset[Window(position, 0, dataset.num_frames)]
         values = item["fields"].numpy()
@@ -147,13 +151,14 @@ def _looked_at(dataset: Dataset) -> _LookedAt:
             problem = f"trajectory {item['sample']} holds numbers that are not finite"
             raise ConfigError(f"{dataset.file.path}: {problem}. Run `calm check` on the file.")
         changes |= (values != values[:1]).any(axis=(0, 1))
+        level &= bool((values[0] == values[0, :1]).all())
         squares = np.square(values.astype(np.float64)).mean(axis=1)  # (time, field)
         first.append(np.sqrt(squares[0]))
         whole.append(np.sqrt(squares.mean(axis=0)))
         features += [item["features"].numpy()] if "features" in item else []
     idle = tuple(name for name, low, high in zip(names, moments.lowest, moments.highest, strict=True) if low == high)
     still = tuple(name for name, moved in zip(names, changes, strict=True) if not moved)
-    return _LookedAt(idle, still, np.stack(first), np.stack(whole), features)
+    return _LookedAt(idle, still, level, np.stack(first), np.stack(whole), features)
 
 
 def _scales(looked: _LookedAt, names: Sequence[str]) -> bool:

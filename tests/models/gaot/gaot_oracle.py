@@ -45,14 +45,14 @@ def statistics(displacements: list[np.ndarray], dim: int) -> np.ndarray:
 
 
 def logit(v: Weights, x: np.ndarray, d: np.ndarray, radius: float, config) -> float:
-    if config.pairs == "relative":
+    if config.positions == "relative":
         first, second = np.array([1.0]), np.append(d / radius, 1.0)
     else:
         first, second = x, x + d
     if config.attention == "projected":
         projected = v["vectors.of_place.weight"] @ first, v["vectors.of_point.weight"] @ second
         return float(projected[0] @ projected[1]) / math.sqrt(len(projected[0]))
-    if config.pairs == "relative":
+    if config.positions == "relative":
         first = np.append(np.zeros(len(d)), 1.0)
     return float(first @ second) / math.sqrt(float(first @ first) * float(second @ second))
 
@@ -74,7 +74,7 @@ def scale(
             continue
         total = np.zeros(config.width)
         for share, j, d in zip(softmax([logit(w, x, d, radius, config) for d in ds]), js, ds, strict=True):
-            seen = d / radius if config.pairs == "relative" else np.concatenate([x, x + d])
+            seen = d / radius if config.positions == "relative" else np.concatenate([x, x + d])
             total += share * layers(part(w, "kernel."), seen) * f[j]
         said = np.concatenate([total, layers(part(w, "look."), look, relu=True)])
         out.append(w["join.weight"] @ said + w["join.bias"])

@@ -44,10 +44,10 @@ def closed_form(config: GaotConfig) -> int:
     def linear(i: int, o: int) -> int:
         return i * o + o
 
-    seen = d if config.pairs == "relative" else 2 * d
+    seen = d if config.positions == "relative" else 2 * d
     kernel = linear(seen, config.kernel_width) + linear(config.kernel_width, c)
     kernel += (config.kernel_layers - 1) * linear(config.kernel_width, config.kernel_width)
-    vectors = (d + 2 if config.pairs == "relative" else 2 * d) * config.attention_width
+    vectors = (d + 2 if config.positions == "relative" else 2 * d) * config.attention_width
     scale = kernel + vectors * (config.attention == "projected") + linear(3 + 2 * d, s) + linear(s, c) + linear(2 * c, c)
     operator = len(config.scales) * scale
     operator += (linear(d, s) + linear(s, len(config.scales))) * (config.scale_weights == "learned")
@@ -67,7 +67,7 @@ def closed_form(config: GaotConfig) -> int:
     [
         {},
         {"attention": "projected", "scale_weights": "learned"},
-        {"pairs": "absolute", "attention": "projected", "parameters": 2, "features": 1, "signals": 1},
+        {"positions": "absolute", "attention": "projected", "parameters": 2, "features": 1, "signals": 1},
     ],
     ids=str,
 )
@@ -85,7 +85,7 @@ def test_parameter_counts(name, changes):
     [
         {"periodic": (True, False), "node_types": (0, 4, 6), "features": 1},
         {"dim": 1, "latent_size": 6, "depth": 2, "answer": "residual", "parameters": 2, "signals": 1},
-        {"dim": 2, "latent_size": (2, 4), "pairs": "absolute", "attention": "projected", "answer": "state"},
+        {"dim": 2, "latent_size": (2, 4), "positions": "absolute", "attention": "projected", "answer": "state"},
         {"dim": 3, "scale_weights": "learned", "patch": 4},
     ],
     ids=["mesh", "told", "grid of two sizes", "3d"],

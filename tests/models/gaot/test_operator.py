@@ -48,8 +48,8 @@ def noise(*shape: int) -> torch.Tensor:
     [
         {"periodic": (True, False)},
         {"attention": "projected", "scale_weights": "learned", "periodic": True},
-        {"pairs": "absolute"},
-        {"pairs": "absolute", "attention": "projected"},
+        {"positions": "absolute"},
+        {"positions": "absolute", "attention": "projected"},
         {"dim": 1},
         {"dim": 3, "attention": "projected"},
     ],
@@ -70,11 +70,11 @@ def test_equals_loops(changes, fewest):
         assert relative_error(said[sample], torch.from_numpy(wanted)) < 1e-11
 
 
-@pytest.mark.parametrize("pairs", ["relative", "absolute"])
+@pytest.mark.parametrize("positions", ["relative", "absolute"])
 @pytest.mark.parametrize("attention", ["cosine", "projected"])
-def test_shares_of_a_neighborhood_sum_to_one(pairs, attention):
+def test_shares_of_a_neighborhood_sum_to_one(positions, attention):
     """Weights are shares where the kernel is one; and a kernel of one averages."""
-    found = operator(config(pairs=pairs, attention=attention))
+    found = operator(config(positions=positions, attention=attention))
     with torch.no_grad():
         for scale in found.scales:
             scale.kernel[-1].weight.zero_()
@@ -96,7 +96,7 @@ def test_a_constant_field_at_equal_spacing_gives_equal_tokens_in_the_interior(wr
     assert float((inner - inner[0]).detach().abs().max()) < 1e-12
     differing = float((said - inner[0]).detach().abs().max())
     assert differing < 1e-12 if wraps else differing > 1e-3
-    other = operator(config(latent_size=8, radius=0.1, scales=(0.7, 1.3), periodic=wraps, pairs="absolute"))
+    other = operator(config(latent_size=8, radius=0.1, scales=(0.7, 1.3), periodic=wraps, positions="absolute"))
     said = other(f, other.sights(Place(points[None]), Place(tokens(chosen)[None]), (wraps, wraps)))[0].view(8, 8, 5)
     assert float((said[3, 3] - said[4, 4]).detach().abs().max()) > 1e-5
 

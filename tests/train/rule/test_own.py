@@ -147,6 +147,14 @@ def test_symmetries_are_used_where_the_file_declares_them(folder):
     assert "modulation" not in without.model
 
 
+def test_level_starts_and_places_that_are_told(folder):
+    """A path past the bottleneck sees nothing of a level state; points stay where conditions may speak of places."""
+    heat, clouds = (proposal(bare(make(folder / f"{make.__name__}.h5"))).recipe for make in (sets.heat, sets.own_meshes))
+    assert ("detail" in heat.model, "detail" in clouds.model) == (False, True)
+    assert (heat.train.random_offset, clouds.train.random_offset) == (0.0, 0.03)
+    assert heat.train.augment == "symmetries"
+
+
 def test_a_recipe_of_data_alone_is_completed(quick_clock, folder):
     """What it says itself stays; what it leaves out stands in the folder of the run."""
     sets.operator_arrays(folder / "mine.h5")

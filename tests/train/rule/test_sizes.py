@@ -31,7 +31,7 @@ def surveyed(
         points=np.zeros((1, dim)),
     )
     fewest = more.pop("fewest", points)
-    told = {"stride": 1, "moves": False, "idle": (), "still": (), "by_point": False, "scales": False} | more
+    told = {"stride": 1, "moves": False, "idle": (), "still": (), "by_point": False, "level": False, "scales": False} | more
     sizes = {"fewest": fewest, "usual": points, "most": points}
     return Survey(description=described, layout=layout, trajectories=trajectories, frames=frames, **sizes, **told)
 
@@ -135,6 +135,7 @@ def test_what_the_plus_recipes_found_is_decided_by_the_data():
     assert (graded["displacements"], graded["learnable_queries"], "detail" in graded) == ("relative", False, False)
     assert ("displacements" in mesh, neighborhood_size(mesh["detail"]["receptive_field"], 800)) == (False, 10)
     assert "detail" not in sizes(surveyed(800, frames=1))
+    assert "detail" not in sizes(surveyed(800, level=True))  # of which it could see nothing
     assert "own_scale" not in mesh
     assert sizes(surveyed(800, scales=True))["own_scale"] == [[0]]
     assert groups(["velocity_x", "velocity_y", "pressure", "max"]) == [[0, 1], [2], [3]]
