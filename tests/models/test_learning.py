@@ -54,6 +54,8 @@ def learned(kind: str, source: Source, folder: Path, **train: Any) -> tuple[floa
 def test_thirty_steps_lower_the_loss(kind: str, tmp_path: Path) -> None:
     source = scattered(150, 200, 3) if PROBLEMS[kind] == "cylinder_2d" else navier_stokes(24, 3)
     stages, quick = 2 if kind == "aroma" else 1, {"schedule": "constant", "learning_rate": 3e-3, "windows_per_trajectory": 1}
+    if kind in OVER_POINTS:  # fed by themselves, their loss is of other frames at the end than at the start
+        quick |= {"feeding": "truth"}
     learned(kind, source, tmp_path, epochs=30 * stages, first_length=2, **quick)
     losses = [line["loss"] for line in read_record(tmp_path / "run" / "metrics.jsonl") if "loss" in line]
     for stage in np.split(np.array(losses), stages):
@@ -81,6 +83,10 @@ BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm
         "input_noise": 0.003,
     },
     "aroma": {"epochs": 2000, "stages": [1700, 300], "batch_size": 20, "windows_per_trajectory": 5, "learning_rate": 3e-3},
+    "galerkin": {"epochs": 700, "learning_rate": 3e-3, "gradient_clip": 1.0},
+    "gnot": {"epochs": 450, "learning_rate": 3e-3, "gradient_clip": 1.0},
+    "ono": {"epochs": 400, "learning_rate": 3e-3, "gradient_clip": 1.0},
+    "transolver": {"epochs": 1000, "learning_rate": 3e-3, "gradient_clip": 1.0},
 }
 """What a setup's training is changed to, for only four trajectories."""
 
