@@ -57,6 +57,8 @@ BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm
         "gradient_clip": 1.0,
     },
     "aroma": {"epochs": 2000, "stages": [1700, 300], "batch_size": 20, "windows_per_trajectory": 5, "learning_rate": 3e-3},
+    "upt": {"epochs": 2500, "learning_rate": 2e-3},
+    "gaot": {"epochs": 800, "learning_rate": 2e-3, "growth_share": 1.0, "random_starts": True},
 }
 """What a setup's training is changed to, for only four trajectories."""
 

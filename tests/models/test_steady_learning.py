@@ -24,7 +24,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 }
 """By problem, on the meshes of the small suite."""
 TAKEN = {"steady_airfoil": {"normalize_features": "point", "conditions": False}, "elasticity": {"conditions": False}}
-BY_HEART: dict[str, dict[str, Any]] = {"oformer": {"learning_rate": 1e-3}}
+BY_HEART: dict[str, dict[str, Any]] = {"oformer": {"learning_rate": 1e-3}, "upt": {"learning_rate": 2e-3}}
 """What a setup's training is changed to, for only four samples."""
 
 
