@@ -91,6 +91,8 @@ class Abilities(NamedTuple):
         conditions: takes parameters, features of points and signals beside the state, as its config counts them.
         cells: reads the edges of a mesh from its cells, where its config says so.
         starts_by_data: its weights start by what it will be given (`start_by`).
+        batch_statistics: while it learns, an answer depends on its batch mates, by a statistic of the whole batch; that of a
+            model which is not in training never does.
         gathers: keeps statistics of its own of the training trajectories (`gather`), among them the deviation of differences
             between one frame and the next (`difference_deviation`).
         stages: the stages in which it is trained part by part, in this order; none where it is trained as a whole.
@@ -107,6 +109,7 @@ class Abilities(NamedTuple):
     conditions: bool = False
     cells: bool = False
     starts_by_data: bool = False
+    batch_statistics: bool = False
     gathers: bool = False
     stages: tuple[Stage, ...] = ()
 

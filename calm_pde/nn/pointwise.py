@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -19,6 +19,15 @@ def linear(in_features: int, out_features: int, generator: torch.Generator | Non
     bound = 1 / math.sqrt(in_features)
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return layer
+
+
+def small_linear(in_features: int, out_features: int, generator: torch.Generator | None, bias: bool = True) -> nn.Linear:
+    """A linear layer with weights from a truncated normal distribution of deviation 0.02, and no bias at first."""
+    layer = nn.Linear(in_features, out_features, bias=bias, device="meta").to_empty(device="cpu")
+    nn.init.trunc_normal_(layer.weight, std=0.02, generator=generator)
+    if bias:
+        nn.init.zeros_(layer.bias)
     return layer
 
 
@@ -68,20 +77,54 @@ def channels_first(layer: nn.Linear | WeightNormLinear, x: Float[Tensor, "row in
 
 
 class PointwiseMLP(nn.Module):
-    """Linear, GELU, Linear, with dropout after both."""
+    """Linear, GELU, Linear, with dropout after both.
 
-    def __init__(self, width: int, hidden: int, generator: torch.Generator | None, dropout: float = 0.0) -> None:
+    Args:
+        out: features of the answer; by default as many as of the input.
+        start: what makes the two layers, with the distribution of their weights.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        generator: torch.Generator | None,
+        dropout: float = 0.0,
+        out: int | None = None,
+        start: Callable[[int, int, torch.Generator | None], nn.Linear] = linear,
+    ) -> None:
         super().__init__()
-        self.expand = linear(width, hidden, generator)
-        self.reduce = linear(hidden, width, generator)
+        self.expand = start(width, hidden, generator)
+        self.reduce = start(hidden, width if out is None else out, generator)
         self.dropout = nn.Dropout(dropout)
 
     @property
     def weights(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.expand.weight, self.expand.bias, self.reduce.weight, self.reduce.bias
 
-    def forward(self, x: Float[Tensor, "*axes channel"]) -> Float[Tensor, "*axes channel"]:
+    def forward(self, x: Float[Tensor, "*axes in"]) -> Float[Tensor, "*axes out"]:
         return self.dropout(self.reduce(self.dropout(nn.functional.gelu(self.expand(x)))))
+
+
+class ResidualMLP(nn.Module):
+    """W₂ r with r = GELU(W₁ x), then r ← r + GELU(W r) in each of `layers` layers."""
+
+    def __init__(self, in_features: int, width: int, out_features: int, layers: int, generator: torch.Generator | None) -> None:
+        super().__init__()
+        self.first = linear(in_features, width, generator)
+        self.hidden = nn.ModuleList(linear(width, width, generator) for _ in range(layers))
+        self.last = linear(width, out_features, generator)
+
+    def forward(self, x: Float[Tensor, "*axes in"]) -> Float[Tensor, "*axes out"]:
+        r = nn.functional.gelu(self.first(x))
+        for layer in self.hidden:
+            r = r + nn.functional.gelu(layer(r))
+        return self.last(r)
+
+    @property
+    def held(self) -> int:
+        """Numbers that one point's pass holds for its backward."""
+        return self.first.in_features + (2 + 2 * len(self.hidden)) * self.first.out_features + self.last.out_features
 
 
 class QuietMLP(nn.Module):

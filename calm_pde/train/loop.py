@@ -87,6 +87,11 @@ class Trainer:
         if self.config.precision == "float64":
             self.model.double()
         self.model.to(self.processes.device)
+        if self.processes.size > 1 and self.model.config.abilities.batch_statistics:
+            raise ConfigError(
+                f"model: {self.surrogate.card.kind} learns by a statistic of the whole batch, which {self.processes.size} "
+                "processes would each have of their share alone. Train it with one process."
+            )
         if self.model.config.abilities.starts_by_data and self.parent is None:
             self.model.start_by(self.surrogate.translator.inputs(next(self._training_batches()), self.surrogate.dtype))
         if self.model.config.abilities.gathers and self.parent is None:

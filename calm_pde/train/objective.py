@@ -170,6 +170,11 @@ def _check(config: TrainConfig, model: ModelConfig, kind: str) -> None:
             f"train.feeding: {config.feeding!r} is for models that go from frame to frame on their points, and "
             f"{kind} does not. Use 'rollout'."
         )
+    if config.accumulate > 1 and model.abilities.batch_statistics:
+        raise ConfigError(
+            f"train.accumulate: {kind} learns by a statistic of the whole batch, which parts of it have not; got "
+            f"{config.accumulate}. Leave it out, or choose a smaller train.batch_size."
+        )
     if config.lead_times == "all" and (stages or model.task != "rollout" or config.feeding != "rollout"):
         reason = f"{kind} learns in stages" if stages else f"this is a training of task {model.task!r}"
         reason = f"train.feeding is {config.feeding!r}" if config.feeding != "rollout" else reason

@@ -94,6 +94,19 @@ def test_coordinates_move_on_a_mesh() -> None:
         assert np.std(centers) > 0.2
 
 
+def test_node_types_and_cells_stay_with_their_points() -> None:
+    """Of a mesh that all shared, and that each window has for itself once it has moved."""
+    points = np.random.default_rng(0).uniform(size=(40, 2))
+    kinds, cells = torch.arange(40), torch.arange(30).view(10, 3)
+    batch = dataclasses.replace(batch_of(points, blob(points), 4), node_type=kinds, cells=cells)
+    moved = Augmentation(described(points)).moved(batch, 0, 0)
+    for part in moved.parts(4):
+        assert part.node_type is not None
+        assert part.cells is not None
+        assert torch.equal(part.node_type[0], kinds)
+        assert torch.equal(part.cells[0], cells)
+
+
 def test_a_draw_is_a_function_of_seed_epoch_and_window() -> None:
     points = tensor_grid(cell_centers(8), cell_centers(8))
     batch = batch_of(points, blob(points), 6)

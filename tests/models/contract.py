@@ -65,10 +65,11 @@ class Case:
         with torch.no_grad():
             for parameter in model.parameters() if self.stirred else ():
                 parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
-        return model
+        # one that learns by a whole batch keeps what is kept here as it is used
+        return model.eval() if model.config.abilities.batch_statistics else model
 
     def __str__(self) -> str:
-        extra = "".join(f"_{self.config[key]}" for key in ("form",) if key in self.config)
+        extra = "".join(f"_{self.config[key]}" for key in ("form", "layout") if key in self.config)
         extra += "_told" if self.told else ""
         return f"{self.name}{extra}_{self.dim}d"
 
@@ -133,6 +134,10 @@ _GAOT: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "laten
 _ROLLED: dict[str, Any] = {"trained_on": "rollout"}
 _MESH_GRAPH_NETS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 6, "steps": 2}
 _UNET: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 16}  # with 8 a norm takes each bias out again
+_POINTS: dict[str, Any] = {"in_channels": 2, "out_channels": 2, "width": 8, "heads": 2, "blocks": 2}
+_TRANSOLVER: dict[str, Any] = _POINTS | {"slices": 5}
+_GNOT: dict[str, Any] = _POINTS | {"experts": 2, "layers": 1}
+_ONO: dict[str, Any] = _POINTS | {"functions": 3, "landmarks": 6}
 
 CASES: list[Case] = [
     # a shift of all keys moves every logit of a query alike, so softmax gives it no gradient beyond rounding
@@ -217,6 +222,29 @@ CASES: list[Case] = [
     Case("unet", _UNET | {"dim": 1, "periodic": True}, scattered=False, queries=False),
     Case("unet", _UNET | {"dim": 2, "periodic": (False, True), "node_types": (0, 4)}, scattered=False, queries=False),
     Case("unet", _UNET | {"dim": 3}, scattered=False, queries=False),
+    Case("galerkin", _POINTS | {"dim": 1}, queries=False),
+    Case("galerkin", _POINTS | {"dim": 2, "node_types": (0, 4, 6), "expansion": 2}, queries=False),
+    Case("galerkin", _POINTS | {"dim": 3, "coordinates": False}, queries=False),
+    Case("gnot", _GNOT | {"dim": 1}, queries=False),
+    Case("gnot", _GNOT | {"dim": 2, "node_types": (0, 4, 6), "expansion": 2}, queries=False),
+    Case("gnot", _GNOT | {"dim": 3, "coordinates": False}, queries=False),
+    Case("ono", _ONO | {"dim": 1, "landmarks": 40}, queries=False),
+    Case("ono", _ONO | {"dim": 2, "node_types": (0, 4, 6), "projection": "sum"}, queries=False),
+    Case("ono", _ONO | {"dim": 3}, queries=False),
+    Case("transolver", _TRANSOLVER | {"dim": 1, "layout": "grid"}, scattered=False, queries=False, stirred=True),
+    Case(
+        "transolver",
+        _TRANSOLVER | {"dim": 3, "layout": "grid", "periodic": (True, False, True)},
+        scattered=False,
+        queries=False,
+        stirred=True,
+    ),
+    Case("transolver", _TRANSOLVER | {"dim": 1}, queries=False, stirred=True),
+    Case(
+        "transolver", _TRANSOLVER | {"dim": 2, "layout": "grid", "periodic": True}, scattered=False, queries=False, stirred=True
+    ),
+    Case("transolver", _TRANSOLVER | {"dim": 2, "node_types": (0, 4, 6)}, queries=False, stirred=True),
+    Case("transolver", _TRANSOLVER | {"dim": 3, "coordinates": False}, queries=False, stirred=True),
 ]
 
 
@@ -257,6 +285,11 @@ TOLD: list[Case] = [  # stirred, since what is told starts without a word in sev
     Case("gaot", _GAOT | {"dim": 1, "node_types": (0, 4)} | _TOLD, any_time=True, stirred=True, trained={"stride": None}),
     Case("mesh_graph_nets", _MESH_GRAPH_NETS | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
     Case("unet", _UNET | {"dim": 1, "node_types": (0, 4)} | _TOLD, scattered=False, queries=False),
+    Case("galerkin", _POINTS | {"dim": 1} | _TOLD, queries=False),
+    Case("gnot", _GNOT | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False),
+    Case("ono", _ONO | {"dim": 1} | _TOLD, queries=False),
+    Case("transolver", _TRANSOLVER | {"dim": 1, "node_types": (0, 4)} | _TOLD, queries=False, stirred=True),
+    Case("transolver", _TRANSOLVER | {"dim": 1, "layout": "grid"} | _TOLD, scattered=False, queries=False, stirred=True),
 ]
 """Each model with conditions."""
 
@@ -273,6 +306,18 @@ STEADY: list[Case] = [
     Case("oformer", _OFORMER | _OF_STEADY | {"dim": 1, "layout": "bare", "propagator_width": 6, "parameters": 2}),
     Case("upt", _UPT | _OF_STEADY | {"dim": 2, "supernodes": None}),
     Case("upt", _UPT | _OF_STEADY | {"dim": 2, "node_types": (0, 4), "parameters": 2}, stirred=True),
+    Case("galerkin", _POINTS | _OF_STEADY | {"dim": 2, "coordinates": False, "parameters": 2}, queries=False),
+    Case("gnot", _GNOT | _OF_STEADY | {"dim": 2, "coordinates": False, "node_types": (0, 4)}),
+    Case("gnot", _GNOT | _OF_STEADY | {"dim": 1, "parameters": 2}),
+    Case("ono", _ONO | _OF_STEADY | {"dim": 2, "parameters": 2}, queries=False),
+    Case("transolver", _TRANSOLVER | _OF_STEADY | {"dim": 2, "parameters": 2}, queries=False, stirred=True),
+    Case(
+        "transolver",
+        _TRANSOLVER | _OF_STEADY | {"dim": 2, "layout": "grid"},
+        scattered=False,
+        queries=False,
+        stirred=True,
+    ),
 ]
 """The forms of steady problems, of models that go from frame to frame otherwise."""
 

@@ -18,7 +18,8 @@ from tests.clouds import random_cloud, relative_error
 from tests.models.contract import TOLD, Case, shared_mesh
 
 every_model = pytest.mark.parametrize("case", TOLD, ids=str)
-STEPPING = [case for case in TOLD if case.name in ("fno", "ffno", "geo_fno", "lno", "pit", "gaot")]
+OVER_POINTS = ("galerkin", "gnot", "ono", "transolver")
+STEPPING = [case for case in TOLD if case.name in ("fno", "ffno", "geo_fno", "lno", "pit", "gaot", *OVER_POINTS)]
 LNO = next(case for case in TOLD if case.name == "lno")
 CALM = next(case for case in TOLD if case.name == "calm" and case.dim == 2)
 

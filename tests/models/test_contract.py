@@ -172,6 +172,20 @@ def test_later_frames_come_from_earlier_ones(case):
     assert relative_error(model.following(rolled[:, :2], **again), rolled[:, 1:]) < 1e-12
 
 
+@scattered
+def test_steps_from_many_frames_are_steps_from_each(case):
+    """On padded meshes of their own, which each frame has from its sample."""
+    model, call = case.build().double().eval(), own_meshes(case)
+    if not model.config.abilities.frame_to_frame:
+        pytest.skip("steps in its own latent space")
+    states = torch.stack([call["values"], 0.5 * call["values"], call["values"] - 1.0], dim=1)
+    frames = Frames(states, call["points"], mask=call["mask"], node_type=call.get("node_type"), **beside(call))
+    together = model.following(states, frames.points, frames.mask, frames.node_type, **frames.conditions)
+    for place in range(3):
+        given = frames.since(place).start
+        assert relative_error(model(given.values, given.points, 1, **given.told), together[:, place : place + 1]) < 1e-11
+
+
 @every_model
 def test_same_seed_same_bits(case):
     before = torch.get_rng_state()

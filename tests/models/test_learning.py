@@ -22,9 +22,24 @@ from calm_pde.train.record import read_record
 from tests.train.overfit import navier_stokes, overfitted, scattered, solved
 from tests.train.runs import single_thread
 
+OVER_POINTS = ("galerkin", "gnot", "ono", "transolver")
 PROBLEMS = {
     kind: "cylinder_2d" if kind in ("geo_fno", "mesh_graph_nets") else "navier_stokes_2d"
-    for kind in ("calm", "fno", "geo_fno", "ffno", "oformer", "pit", "lno", "aroma", "upt", "mesh_graph_nets", "gaot", "unet")
+    for kind in (
+        "calm",
+        "fno",
+        "geo_fno",
+        "ffno",
+        "oformer",
+        "pit",
+        "lno",
+        "aroma",
+        "upt",
+        "mesh_graph_nets",
+        "gaot",
+        "unet",
+        *OVER_POINTS,
+    )
 }
 
 
@@ -46,7 +61,7 @@ def test_thirty_steps_lower_the_loss(kind: str, tmp_path: Path) -> None:
         assert stage[-5:].mean() < 0.9 * stage[:2].mean()
 
 
-BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm", "fno", "ffno", "oformer", "pit")} | {
+BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm", "fno", "ffno", "oformer", "pit", "unet")} | {
     "geo_fno": {"epochs": 2500, "learning_rate": 3e-3},
     "lno": {
         "epochs": 2000,
@@ -55,6 +70,15 @@ BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm
         "growth_share": 0.6,
         "learning_rate": 2e-3,
         "gradient_clip": 1.0,
+    },
+    "mesh_graph_nets": {
+        "epochs": 600,
+        "windows_per_trajectory": 9,
+        "random_starts": True,
+        "learning_rate": 2e-3,
+        "schedule": "cosine",
+        "lowest_rate": 0.0,
+        "input_noise": 0.003,
     },
     "aroma": {"epochs": 2000, "stages": [1700, 300], "batch_size": 20, "windows_per_trajectory": 5, "learning_rate": 3e-3},
     "upt": {"epochs": 2500, "learning_rate": 2e-3},

@@ -31,6 +31,10 @@ REPEATING = {
     "gaot": ["depth"],
     "mesh_graph_nets": ["steps"],
     "unet": [],
+    "galerkin": ["blocks"],
+    "gnot": ["blocks", "experts", "layers"],
+    "ono": ["blocks"],
+    "transolver": ["blocks"],
 }
 """What each model has of parts that repeat."""
 

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import calm_pde as cp
+from calm_pde.engine.plain import plain_attention
 from calm_pde.errors import ConfigError, InputError
 from calm_pde.models import MODELS
 from calm_pde.records.inputs import Frames
 from calm_pde.surrogate.surrogate import Surrogate
 from tests.clouds import random_cloud, relative_error
-from tests.models.contract import STEADY, Case, own_meshes, shared_mesh
+from tests.models.contract import CASES, STEADY, Case, own_meshes, shared_mesh
 from tests.train.overfit import overfitted, steady
 from tests.train.runs import single_thread
 
 every_model = pytest.mark.parametrize("case", STEADY, ids=str)
 scattered = pytest.mark.parametrize("case", [case for case in STEADY if case.scattered], ids=str)
+STEPPED = [case for case in CASES if case.dim == 1 and case.name in {case.name for case in STEADY}]
 FORMS = [case for case in STEADY if case.scattered and case.dim == 2]
 
 
@@ -130,9 +133,28 @@ def test_what_needs_time_is_refused_by_name(case: Case) -> None:
     assert MODELS[case.name].model_validate_json(config.model_dump_json()) == config
 
 
+@pytest.mark.parametrize("case", STEADY + STEPPED, ids=str)
+def test_second_derivatives_are_those_of_central_differences(case: Case) -> None:
+    """By what is given, along a direction; in time each block is computed again on the way back."""
+    model, call = case.build().double().eval(), shared_mesh(case)
+    direction = random_cloud(call["values"].numel(), 1, seed=5).view_as(call["values"]) - 0.5
+
+    def slope(values: Tensor, again: bool) -> tuple[Tensor, Tensor]:
+        values = values.detach().requires_grad_()
+        with plain_attention():  # as a surrogate's `differentiable` does
+            answer = model(**call | {"values": values}, num_steps=1)
+        (found,) = torch.autograd.grad(answer.square().sum(), values, create_graph=again)
+        return (found * direction).sum(), values
+
+    number, values = slope(call["values"], again=True)
+    (second,) = torch.autograd.grad(number, values)
+    ahead, behind = (slope(call["values"] + step * direction, again=False)[0] for step in (1e-5, -1e-5))
+    assert relative_error((second * direction).sum(), (ahead - behind) / 2e-5) < 1e-6
+
+
 @pytest.mark.parametrize("case", FORMS, ids=str)
 def test_a_run_and_what_it_keeps(case: Case, tmp_path: Path) -> None:
-    """Trained on features, saved, loaded, asked in physical units, and evaluated beside the mean of every point."""
+    """Trained on features, saved, loaded, and asked in physical units, in any order of points."""
     form = {key: value for key, value in case.config.items() if key not in ("node_types", "in_channels", "out_channels")}
     told = {"parameters": 0, "kind": case.name}
     with single_thread():

@@ -9,12 +9,13 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import nn
 
 from calm_pde.models.contract import Abilities, Mesh, Reading
-from calm_pde.models.lno.physics_attention import Modes, PhysicsAttention, ResidualMLP, decoded, encoded
+from calm_pde.models.lno.physics_attention import Modes, PhysicsAttention, decoded, encoded
 from calm_pde.models.lno.practice import PRACTICE
 from calm_pde.models.lno.presets import PRESETS
-from calm_pde.models.point_features import NodeTypes, shown
+from calm_pde.models.point_features import NodeTypes, joined, shown
 from calm_pde.models.practice import Practice
 from calm_pde.models.stepwise import BESIDE, Stepwise, StepwiseConfig
+from calm_pde.nn.pointwise import ResidualMLP
 from calm_pde.nn.transformer import TransformerBlock
 from calm_pde.types import Float, Tensor
 
@@ -109,10 +110,7 @@ class Lno(Stepwise):
     def step(
         self, states: Float[Tensor, "batch time point given"], geometry: LnoGeometry
     ) -> Float[Tensor, "batch time query channel"]:
-        states = states.to(geometry.known.dtype)  # under autocast an answer that comes back is narrow
-        if geometry.mask is not None:
-            states = states.masked_fill(~geometry.mask[:, None, :, None], 0.0)
-        features = torch.cat([states, geometry.known.expand(*states.shape[:3], -1)], dim=-1)
+        features = joined(states, geometry.known, geometry.mask)
         budget = self.config.memory_budget
         z = encoded(self.branch, features, geometry.modes, budget)
         z = self.blocks(z.flatten(0, 1)).unflatten(0, states.shape[:2])

@@ -162,6 +162,14 @@ def test_farthest_points_are_far_apart_and_nobody_counts_them():
     assert float(apart.min()) >= float(covered)  # nobody is farther from the chosen than they from one another
 
 
+@pytest.mark.parametrize("periodic", [False, True])
+def test_ties_of_the_farthest_points_are_not_broken_by_rounding(periodic):
+    """On a grid, wherever it lies."""
+    points, axes = grid(6, 2), (periodic,) * 2
+    for shift in random_cloud(20, 2):
+        assert torch.equal(farthest_points(points + shift, 9, axes), farthest_points(points, 9, axes))
+
+
 def test_what_it_can_not_do_is_refused():
     model, points, u = small(), random_cloud(20, 2), noise(1, 20, 2)
     with pytest.raises(InputError, match=r"queries: expected none, since MeshGraphNets answers at its points alone.*calm"):
