@@ -87,6 +87,8 @@ BY_HEART: dict[str, dict[str, Any]] = {kind: {"epochs": 1000} for kind in ("calm
     "gnot": {"epochs": 450, "learning_rate": 3e-3, "gradient_clip": 1.0},
     "ono": {"epochs": 400, "learning_rate": 3e-3, "gradient_clip": 1.0},
     "transolver": {"epochs": 1000, "learning_rate": 3e-3, "gradient_clip": 1.0},
+    "upt": {"epochs": 2500, "learning_rate": 2e-3},
+    "gaot": {"epochs": 800, "learning_rate": 2e-3, "growth_share": 1.0, "random_starts": True},
 }
 """What a setup's training is changed to, for only four trajectories."""
 

@@ -29,6 +29,7 @@ QUICK: dict[str, dict[str, Any]] = {"ono": {"learning_rate": 1e-2, "epochs": 60}
 _OVER_POINTS: dict[str, Any] = {"epochs": 3000, "learning_rate": 3e-3}
 BY_HEART: dict[str, dict[str, Any]] = {
     "oformer": {"learning_rate": 1e-3},
+    "upt": {"learning_rate": 2e-3},
     "lno": {"epochs": 6000, "rise": 0.1, "gradient_clip": None},
 } | dict.fromkeys(("galerkin", "gnot", "ono", "transolver"), _OVER_POINTS)
 """What a setup's training is changed to, for only four samples."""
