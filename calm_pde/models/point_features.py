@@ -182,3 +182,22 @@ class PointModel(Stepwise):
         mask = None if geometry.mask is None else geometry.mask.repeat_interleave(states.shape[1], dim=0)
         found = self.answer(features.flatten(0, 1), mask, geometry.place).unflatten(0, states.shape[:2])
         return found if self.config.task == "steady" else states[..., : self.config.out_channels] + found
+
+
+_STEADY: dict[str, Any] = {"dim": 2, "task": "steady", "in_channels": 2, "out_channels": 1, "coordinates": False}
+_PROBLEMS: dict[str, dict[str, Any]] = {
+    "steady_airfoil": _STEADY,
+    "elasticity": _STEADY,
+    "navier_stokes_2d": {"dim": 2, "periodic": True, "in_channels": 1, "out_channels": 1},
+    "airfoil_2d": {"dim": 2, "in_channels": 4, "out_channels": 4},
+    "cylinder_2d": {"dim": 2, "in_channels": 3, "out_channels": 3, "node_types": (0, 4, 5, 6)},
+}
+"""What the models at the points alone are sized for; what they are given on steady problems are the coordinates."""
+
+
+def point_presets(wide: dict[str, Any], small: dict[str, Any], **own: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The published sizes, `wide` on all problems but for what is a problem's `own`, and their `small` twins."""
+    presets = {name: problem | wide | own.get(name, {}) for name, problem in _PROBLEMS.items()}
+    presets |= {f"{name}_small": size | small for name, size in presets.items()}
+    presets["steady_airfoil_small"] |= {"coordinates": True}  # normalized point by point, its data tell no place
+    return presets
