@@ -62,7 +62,7 @@ def main(
     for name in sets:
         by_hand = load_recipe(f"{name}_plus_small", {} if data is None else {"data": {"file": data, "generate": None}})
         make_missing(by_hand.data, Console())
-        kept = {"file", "fields", "frame_stride"} & by_hand.data.model_fields_set
+        kept = {"file", "fields", "frame_stride", "conditions"} & by_hand.data.model_fields_set  # both are told the same
         bare = Recipe.model_validate({"name": name, "data": by_hand.data.model_dump(include=kept)})
         by_rule = proposal(bare).recipe
         hand, rule = (
