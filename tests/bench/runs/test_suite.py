@@ -37,7 +37,9 @@ def test_shipped_suites_become_runs(name, small):
         trained = {trial.model for trial in found if trial.data == data}
         assert trained
         printed = set(loaded.paper.get(data, {}))
-        assert not printed or trained - UNPUBLISHED.get(name, set()) <= printed, f"{entry.title}: the paper's value of a model is missing"
+        assert not printed or trained - UNPUBLISHED.get(name, set()) <= printed, (
+            f"{entry.title}: the paper's value of a model is missing"
+        )
 
 
 UNPUBLISHED = {
